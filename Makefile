@@ -1,0 +1,72 @@
+# `make lab` is all a learner types. Every target first builds .venv where it is missing or older
+# than pyproject.toml or constraints.txt. Another Python:  PYTHON=python3.11 make lab
+
+PYTHON ?= python3
+BIN    := .venv/bin
+BASE   := .venv/.base
+FULL   := .venv/.full
+
+LESSONS   := $(sort $(wildcard lessons/*.ipynb))
+NOTEBOOKS := $(LESSONS) $(sort $(wildcard solutions/*.ipynb))
+
+# JupyterLab asks nobody about news or updates, keeps its token and its 127.0.0.1, and refuses to
+# start as root (every container, every rented GPU) unless told that this is meant.
+LAB := --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
+       $(if $(filter 0,$(shell id -u)),--allow-root)
+
+# Serial: each notebook starts ranks of its own. Every stored output is compared.
+NBVAL := --nbval --nbval-current-env --nbval-cell-timeout 120 \
+         $(if $(wildcard tests/nbval.cfg),--nbval-sanitize-with tests/nbval.cfg)
+
+.PHONY: help lab test test-fast test-slow lint format notebooks bench
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make lab         check this machine, then open lesson 1 in JupyterLab (ARGS="--no-browser --port 8890")'
+	@echo 'make test        everything CI runs: package, notebooks, JupyterLab in a browser'
+	@echo 'make test-fast   the package alone        make test-slow   the repeated and long tests'
+	@echo 'make lint        ruff and mypy            make format      let ruff rewrite'
+	@echo 'make notebooks   build lessons/ and solutions/ from their sources'
+	@echo 'make bench       how fast ranks start here, against plain torchrun'
+
+# .venv/bin comes first on PATH, so a terminal in JupyterLab finds the course's own torchrun.
+lab: $(BASE)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m ddp_course.cli doctor
+	cd $(or $(wildcard lessons),.) && PATH="$(CURDIR)/$(BIN):$$PATH" "$(CURDIR)/$(BIN)/python" -m jupyterlab $(LAB) $(notdir $(firstword $(LESSONS))) $(ARGS)
+
+test: $(FULL)
+	$(BIN)/python -m pytest $(NBVAL) -m 'not slow' tests $(NOTEBOOKS) $(ARGS)
+
+test-fast: $(FULL)
+	$(BIN)/python -m pytest -m 'not slow and not browser' tests $(ARGS)
+
+test-slow: $(FULL)
+	$(BIN)/python -m pytest -m slow tests $(ARGS)
+
+lint: $(FULL)
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+
+format: $(FULL)
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+notebooks: $(FULL)
+	$(BIN)/python -m ddp_course.cli build $(ARGS)
+
+bench: $(FULL)
+	$(BIN)/python tests/bench.py $(ARGS)
+
+# A .venv whose Python still starts is brought up to date where it is; any other is made anew.
+$(BASE): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || { \
+	  echo "The course needs Python 3.10 to 3.13; '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name one that is installed here:  PYTHON=python3.11 make $(firstword $(MAKECMDGOALS))" >&2; exit 1; }
+	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(FULL): $(BASE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[authoring,test]'
+	@touch $@
