@@ -1,0 +1,130 @@
+"""torchrun's own agent for one node, with two things added: ranks are forked from a process that has
+already imported torch (warm), and every start and end of a rank is told to the launcher.
+
+Cold, it is a program: `python -m ddp_course.agent EVENTS_FD TORCHRUN_OPTIONS worker.py SCRIPT [ARGS]`.
+Warm, the server forks a child that calls `main`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from ddp_course import worker
+
+
+class RankProcess:
+    """One rank as a child process; what torchrun's agent needs of a `subprocess.Popen`."""
+
+    def __init__(self, pid: int, rank: int, attempt: int, tell: Callable[..., None]) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._rank, self._attempt, self._tell = rank, attempt, tell
+        tell(event="rank", rank=rank, attempt=attempt, pid=pid)
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+                unit = 1 if sys.platform == "darwin" else 1024
+                self._tell(
+                    event="exit",
+                    rank=self._rank,
+                    attempt=self._attempt,
+                    code=self.returncode,
+                    peak_bytes=usage.ru_maxrss * unit,
+                    time_ns=time.time_ns(),
+                )
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.poll() is None:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise subprocess.TimeoutExpired("rank", timeout or 0.0)
+            time.sleep(0.005)
+        assert self.returncode is not None
+        return self.returncode
+
+
+def main(arguments: list[str], events_fd: int, warm: bool) -> int:
+    """Run torchrun's `main` with `arguments`. Returns its exit code: 0 where every rank ended with 0."""
+    from torch.distributed import run
+    from torch.distributed.elastic.multiprocessing import api
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
+
+    def tell(**event: Any) -> None:
+        os.write(events_fd, (json.dumps(event) + "\n").encode())
+
+    class RankHandler(SubprocessHandler):
+        def _popen(self, args: tuple, env: dict[str, str]) -> Any:
+            start = _fork if warm else _spawn
+            pid = start(args, env, events_fd)
+            rank, attempt = int(env["RANK"]), int(env["TORCHELASTIC_RESTART_COUNT"])
+            return RankProcess(pid, rank, attempt, tell)
+
+    # torchrun makes its workers through this name.
+    api.get_subprocess_handler = RankHandler  # type: ignore[assignment]
+    try:
+        run.main(arguments)
+    except ChildFailedError as error:
+        print(error, file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def _spawn(args: tuple, env: dict[str, str], events_fd: int) -> int:
+    process = subprocess.Popen(args, env=env, start_new_session=True)
+    process.returncode = 0  # RankProcess reaps it; Popen must not
+    return process.pid
+
+
+def _fork(args: tuple, env: dict[str, str], events_fd: int) -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.setsid()
+        _become_new_process(env)
+        _close_inherited_files()
+        separator = args.index(worker.__file__)
+        worker.main([str(a) for a in args[separator + 1 :]])
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def _become_new_process(env: dict[str, str]) -> None:
+    """Undo what a forked rank knows of the server and the agent, so that it cannot be told from a new one."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.clear()
+    os.environ.update(env)
+    random.seed()
+    numpy, torch = sys.modules["numpy"], sys.modules["torch"]
+    numpy.random.seed()
+    torch.set_num_threads(int(env.get("OMP_NUM_THREADS", 0)) or os.cpu_count() or 1)
+    torch.distributed.set_debug_level_from_env()
+
+
+def _close_inherited_files() -> None:
+    os.closerange(3, max(map(int, os.listdir("/proc/self/fd"))) + 1)
+
+
+if __name__ == "__main__":
+    worker.die_with_parent()
+    sys.exit(main(sys.argv[2:], int(sys.argv[1]), warm=False))

@@ -1,0 +1,132 @@
+"""The notebook's side of the server: starts one when needed, opens a socket to it for each run."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import IO
+
+from ddp_course.errors import LaunchError
+
+# What a process reads once, when it starts or imports torch: a warm server with other values is out of date.
+_READ_AT_START = (
+    "TORCH",
+    "PYTORCH",
+    "PYTHON",
+    "OMP_",
+    "MKL_",
+    "KMP_",
+    "GOMP_",
+    "OPENBLAS_",
+    "CUDA_",
+    "LD_",
+    "GLOO_",
+    "NCCL_",
+)
+# What the notebook's kernel sets for itself; a terminal would not have it, and neither has a rank.
+_OF_THE_KERNEL = ("JPY_", "CLICOLOR", "FORCE_COLOR", "PYDEVD_", "GIT_PAGER")
+
+
+def environment() -> dict[str, str]:
+    """The environment that a terminal beside this notebook would have."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(_OF_THE_KERNEL)}
+    if env.get("MPLBACKEND", "").startswith("module://matplotlib_inline"):
+        del env["MPLBACKEND"]
+    return env
+
+
+def can_fork() -> bool:
+    """Whether a process that imported torch can be forked safely: on Linux."""
+    return sys.platform == "linux"
+
+
+class _Server:
+    def __init__(self, warm: bool) -> None:
+        self.owner = os.getpid()
+        self.fingerprint = _fingerprint()
+        self.log: IO[bytes] = tempfile.TemporaryFile()
+        self.control, theirs = socket.socketpair()
+        command = [sys.executable, "-m", "ddp_course.server", str(theirs.fileno())]
+        env = environment()
+        if warm:
+            command.append("--warm")
+            env["OPENBLAS_NUM_THREADS"] = "1"  # NumPy must start no thread in a process that is forked
+        self.process = subprocess.Popen(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # an interrupt is for the notebook, not for the server
+        )
+        theirs.close()
+
+    def usable(self, warm: bool) -> bool:
+        same = not warm or self.fingerprint == _fingerprint()
+        return self.owner == os.getpid() and same and self.process.poll() is None
+
+    def open_run(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        try:
+            socket.send_fds(self.control, [b"r"], [theirs.fileno()])
+        finally:
+            theirs.close()
+        return ours
+
+    def close(self) -> None:
+        self.control.close()
+
+    def last_words(self) -> str:
+        self.log.seek(0)
+        return self.log.read()[-2000:].decode(errors="replace").strip()
+
+
+def _fingerprint() -> dict[str, str]:
+    return {name: value for name, value in environment().items() if name.startswith(_READ_AT_START)}
+
+
+_servers: dict[bool, _Server] = {}
+_lock = threading.Lock()
+
+
+def warm_up() -> None:
+    """Start the warm server in the background, where forking is safe. Returns at once."""
+    if can_fork():
+        _server(warm=True)
+
+
+def _server(warm: bool) -> _Server:
+    with _lock:
+        server = _servers.get(warm)
+        if server is None or not server.usable(warm):
+            if server is not None and server.owner == os.getpid():
+                server.close()
+            server = _servers[warm] = _Server(warm)
+        return server
+
+
+def open_run(warm: bool) -> socket.socket:
+    """A socket to the server for one run: requests go in and events come out, one JSON object a line.
+
+    Closing it ends the run. Raises LaunchError where no server can be started.
+    """
+    for _ in range(2):
+        server = _server(warm)
+        try:
+            return server.open_run()
+        except OSError:
+            server.process.wait(5)  # it is going: the next try starts a new one
+    raise LaunchError(f"The process that starts the ranks ends at once. Its last words:\n{server.last_words()}")
+
+
+@atexit.register
+def _close_all() -> None:
+    for server in _servers.values():
+        if server.owner == os.getpid():
+            server.close()

@@ -1,0 +1,272 @@
+"""`launch()`: options in, a run out. The magic and `ddp-course run` are this function with a view."""
+
+from __future__ import annotations
+
+import json
+import select
+import sys
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from ddp_course import client, processes, transcript
+from ddp_course.errors import LaunchError, LaunchInterrupted
+from ddp_course.folders import RunFolder
+from ddp_course.options import Options, parse, parser
+from ddp_course.run import Attempt, Rank, Ranks, Run
+from ddp_course.tail import Tail
+from ddp_course.views import Terminal, notebook_view
+
+_TICK = 0.02  # seconds between two looks at what the ranks wrote
+_GRACE = 1.0  # seconds a stopped run has to end by itself
+
+
+def launch(
+    script: str | Path,
+    *args: object,
+    nproc_per_node: int | str = 1,
+    max_restarts: int = 0,
+    timeout: float = 120.0,
+    backend: str = "auto",
+    warm: bool | None = None,
+    check: bool = True,
+) -> Run:
+    """Start `script` with `args` on `nproc_per_node` ranks of this machine, as torchrun does, and wait.
+
+    `timeout` is in seconds. `backend` auto leaves the GPUs visible where each rank has one, and hides them
+    otherwise, so that the script's process group uses gloo. `warm=False` starts every process anew.
+    Raises LaunchError where the run cannot start, and where it failed unless `check` is False.
+    Raises KeyboardInterrupt after an interrupt, when every process of the run has ended.
+    """
+    options = Options(str(script), tuple(map(str, args)), nproc_per_node, max_restarts, timeout, backend)
+    run = start(options, view=notebook_view(show_transcript=False), warm=warm)
+    if check and not run.ok:
+        raise LaunchError(str(run.diagnosis), run)
+    return run
+
+
+class View(Protocol):
+    """Something that shows a run while it lasts."""
+
+    def update(self, live: Live) -> None:
+        """Called at every look; the view decides how often it shows something new."""
+
+    def close(self, run: Run) -> None:
+        """Called once, when the run has ended."""
+
+
+class LiveRank:
+    """A rank while it runs: its state, last line and progress."""
+
+    def __init__(self, rank: int) -> None:
+        self.record = Rank(rank)
+        self.state = "starting"
+        self.tails: list[Tail] = []
+        self.reports: Tail | None = None
+        self.last_line = ""
+        self.step: float | None = None
+        self.total: float | None = None
+
+    def begin(self, attempt: Attempt) -> None:
+        self.close()
+        self.record.attempts.append(attempt)
+        self.state = "running"
+        self.tails = [Tail(attempt.path("out")), Tail(attempt.path("err"))]
+        self.reports = Tail(attempt.path("reports"))
+
+    def poll(self) -> None:
+        for tail in self.tails:
+            if tail.poll():
+                self.last_line = tail.last_line
+        if self.reports and self.reports.poll():
+            try:
+                values = json.loads(self.reports.last_line)
+            except ValueError:
+                return  # half a line: the rest comes with the next look
+            self.step, self.total = values.get("step", self.step), values.get("total", self.total)
+
+    def close(self) -> None:
+        for tail in [*self.tails, *filter(None, [self.reports])]:
+            tail.close()
+
+
+class Live:
+    """A run while it lasts: what the server tells and what the ranks write."""
+
+    def __init__(self, options: Options, folder: Path) -> None:
+        self.options = options
+        self.folder = folder
+        self.ranks = [LiveRank(rank) for rank in range(options.nproc)]
+        self.sessions: set[int] = set()
+        self.agent_exit: int | None = None
+        self.started = time.monotonic()
+        self.started_at = time.time()
+
+    def event(self, event: dict[str, Any]) -> None:
+        kind = event["event"]
+        if kind in ("agent", "rank"):
+            self.sessions.add(event["pid"])
+        if kind == "rank":
+            base = self.folder / f"attempt-{event['attempt']}" / f"rank-{event['rank']}"
+            self.ranks[event["rank"]].begin(Attempt(event["attempt"], event["pid"], base))
+        elif kind == "exit":
+            rank = self.ranks[event["rank"]]
+            attempt = rank.record.attempts[-1]
+            attempt.exit_code, attempt.peak_bytes = event["code"], event["peak_bytes"]
+            attempt.ended_ns = event["time_ns"]
+            rank.state = "done" if event["code"] == 0 else "failed"
+        elif kind == "agent_exit":
+            self.agent_exit = event["code"]
+
+
+def start(options: Options, view: View | None, warm: bool | None = None) -> Run:
+    """Run `options` and wait for the end, showing it in `view`. Raises LaunchError only where nothing started."""
+    options.check()
+    warm = client.can_fork() if warm is None else warm
+    folder = RunFolder()
+    try:
+        return _Launch(options, folder.path, view, warm).run()
+    finally:
+        folder.close()
+
+
+class _Launch:
+    def __init__(self, options: Options, folder: Path, view: View | None, warm: bool) -> None:
+        self._live = Live(options, folder)
+        self._view = view
+        self._options = options
+        self._folder = folder
+        self._buffer = b""
+        self._socket = client.open_run(warm)
+
+    def run(self) -> Run:
+        outcome = "interrupted"
+        try:
+            self._request(do="start", agents=[self._job()])
+            outcome = self._watch()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            self._stop(_GRACE if outcome == "interrupted" else 0.0)
+            self._socket.close()
+        run = self._finish(outcome)
+        if self._view:
+            self._view.close(run)
+        if outcome == "interrupted":
+            raise LaunchInterrupted
+        return run
+
+    def _job(self) -> dict[str, Any]:
+        env = client.environment()
+        env.update({"DDP_COURSE_RUN_FOLDER": str(self._folder), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"})
+        loopback = "lo0" if sys.platform == "darwin" else "lo"
+        env.setdefault("GLOO_SOCKET_IFNAME", loopback)
+        env.setdefault("NCCL_SOCKET_IFNAME", loopback)
+        if self._options.hides_gpus:
+            env["CUDA_VISIBLE_DEVICES"] = ""
+        return {
+            "arguments": self._options.agent_arguments(self._folder.name, self._folder),
+            "env": env,
+            "cwd": str(Path.cwd()),
+            "log": str(self._folder / "agent.log"),
+        }
+
+    def _request(self, **request: Any) -> None:
+        try:
+            self._socket.sendall((json.dumps(request) + "\n").encode())
+        except OSError:
+            pass  # the server is gone; the next read says so
+
+    def _watch(self) -> str:
+        """Until the run has ended or its time is up. Returns the outcome."""
+        deadline = time.monotonic() + self._options.timeout
+        while time.monotonic() < deadline:
+            if not self._events(_TICK):
+                if self._live.agent_exit is None:
+                    return "lost"
+                return "finished" if self._live.agent_exit == 0 else "failed"
+            for rank in self._live.ranks:
+                rank.poll()
+            if self._view:
+                self._view.update(self._live)
+        return "timeout"
+
+    def _events(self, seconds: float) -> bool:
+        """Take in what the server tells within `seconds`. False when it has told everything."""
+        if not select.select([self._socket], [], [], seconds)[0]:
+            return True
+        try:
+            data = self._socket.recv(1 << 16)
+        except OSError:
+            data = b""
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            self._live.event(json.loads(line))
+        return bool(data)
+
+    def _stop(self, grace: float) -> None:
+        """End every process of the run: ask, kill after `grace` seconds, without the server if it is silent."""
+        self._request(do="stop", grace=grace)
+        deadline = time.monotonic() + grace + 3
+        while time.monotonic() < deadline and self._events(0.1):
+            pass
+        processes.end_sessions(self._live.sessions, self._live.started_at)
+
+    def _finish(self, outcome: str) -> Run:
+        live = self._live
+        ranks = [rank.record for rank in live.ranks]
+        for rank in live.ranks:
+            rank.close()
+        run = Run(
+            command=self._options.command,
+            folder=self._folder,
+            cwd=Path.cwd(),
+            script=Path(self._options.script).resolve(),
+            ranks=Ranks(ranks),
+            outcome=outcome,
+            seconds=time.monotonic() - live.started,
+            timeout=self._options.timeout,
+            agent_exit=live.agent_exit,
+        )
+        ended = f"✓ {_count(len(ranks))} finished" if run.ok else f"✗ {_ENDED[outcome]}"
+        run.transcript = transcript.transcript(run.command, ranks, run.cwd, ended, hide_tracebacks=not run.ok)
+        return run
+
+
+_ENDED = {
+    "failed": "the run failed",
+    "timeout": "the run was ended at its time limit",
+    "interrupted": "the run was stopped",
+    "lost": "the run lost the process that watched it",
+}
+
+
+def _count(ranks: int) -> str:
+    return f"{ranks} rank" + "s" * (ranks != 1)
+
+
+def main(argv: list[str]) -> int:
+    """`ddp-course run`: exit code 0 where every rank ended with 0, 1 where not, 2 for a wrong command line."""
+    options_parser = parser("ddp-course run")
+    options_parser.add_argument("script", metavar="SCRIPT", help="the training script")
+    options_parser.add_argument("args", nargs="...", metavar="ARGS", help="the script's own arguments")
+    try:
+        given = parse(options_parser, argv)
+        options = Options(
+            given.script,
+            tuple(given.args),
+            given.nproc_per_node,
+            given.max_restarts,
+            given.timeout,
+            given.backend,
+        )
+        run = start(options, view=Terminal())
+    except LaunchError as error:
+        print(f"ddp-course run: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nddp-course run: stopped; no process of the run is left", file=sys.stderr)
+        return 130
+    if not run.ok:
+        print(run.diagnosis, file=sys.stderr)
+    return 0 if run.ok else 1

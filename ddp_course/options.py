@@ -1,0 +1,175 @@
+"""The options of `%%torchrun`, `launch()` and `ddp-course run`: torchrun's own names and meanings."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import shlex
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import NoReturn
+
+from ddp_course import gpus, worker
+from ddp_course.errors import LaunchError
+
+BACKENDS = ("auto", "gloo", "nccl")
+RENDEZVOUS = "ddp-course-loopback"  # ddp_course/rendezvous.py, found by torchrun through its entry point
+
+
+def _gpu_count() -> int:
+    return _count_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+@cache
+def _count_gpus(visible: str | None) -> int:
+    return len(gpus.find().devices)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to start. `nproc_per_node` as torchrun takes it: a number, or auto, gpu, cpu."""
+
+    script: str
+    args: tuple[str, ...] = ()
+    nproc_per_node: int | str = 1
+    max_restarts: int = 0
+    timeout: float = 120.0
+    backend: str = "auto"
+
+    @property
+    def nproc(self) -> int:
+        """The number of ranks. Raises LaunchError where it is not a positive number or not to be had."""
+        given = self.nproc_per_node
+        if given == "auto":
+            return _gpu_count() or os.cpu_count() or 1
+        if given == "cpu":
+            return os.cpu_count() or 1
+        if given == "gpu":
+            if not (found := _gpu_count()):
+                raise LaunchError("--nproc-per-node=gpu: this machine has no GPU. Give a number, for example 2.")
+            return found
+        try:
+            ranks = int(given)
+        except ValueError:
+            raise LaunchError(
+                f"--nproc-per-node={given}: not a number of ranks. Give a number (2), or auto, gpu or cpu."
+            ) from None
+        if ranks < 1:
+            raise LaunchError(f"--nproc-per-node={given}: a run needs at least 1 rank. Give 1 or more.")
+        return ranks
+
+    @property
+    def hides_gpus(self) -> bool:
+        """Whether the ranks must not see the GPUs: more ranks than GPUs, which NCCL refuses, or gloo asked for."""
+        if self.backend == "nccl":
+            return False
+        found = _gpu_count()
+        return found > 0 and (self.backend == "gloo" or self.nproc > found)
+
+    def check(self) -> None:
+        """Raise LaunchError, before anything starts, where the run cannot work."""
+        ranks = self.nproc
+        if self.backend not in BACKENDS:
+            raise LaunchError(f"--backend={self.backend}: no such backend here. Give one of {', '.join(BACKENDS)}.")
+        if self.backend == "nccl" and ranks > (found := _gpu_count()):
+            have = "no GPU" if not found else f"{found} GPU" + "s" * (found > 1)
+            raise LaunchError(
+                f"--backend=nccl with {ranks} ranks: NCCL needs one GPU for each rank and this machine has {have}. "
+                "Ask for fewer ranks, or leave --backend out: the ranks then use gloo on the CPU."
+            )
+        if self.max_restarts < 0:
+            raise LaunchError(f"--max-restarts={self.max_restarts}: give 0 or more.")
+        if not self.timeout > 0:
+            raise LaunchError(f"--timeout={self.timeout:g}: give a number of seconds above 0.")
+        path = Path(self.script)
+        if path.is_dir():
+            raise LaunchError(f"{self.script} is a directory. Give the script in it that is to run.")
+        if not path.is_file():
+            near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], n=1)
+            hint = f" Did you mean {path.with_name(near[0])}?" if near else ""
+            raise LaunchError(f"There is no script {self.script} in {Path.cwd()}.{hint}")
+
+    @property
+    def command(self) -> str:
+        """The line that starts the same ranks from a terminal in this folder."""
+        words = ["torchrun", "--standalone", f"--nproc-per-node={self.nproc_per_node}"]
+        if self.max_restarts:
+            words.append(f"--max-restarts={self.max_restarts}")
+        prefix = "CUDA_VISIBLE_DEVICES= " if self.hides_gpus else ""
+        return prefix + shlex.join([*words, self.script, *self.args])
+
+    def agent_arguments(self, run_id: str, folder: Path) -> list[str]:
+        """torchrun's arguments as the agent gets them."""
+        return [
+            f"--nproc-per-node={self.nproc}",
+            f"--max-restarts={self.max_restarts}",
+            f"--rdzv-backend={RENDEZVOUS}",
+            f"--rdzv-id={run_id}",
+            "--monitor-interval=0.02",
+            "--shutdown-timeout=3",
+            f"--log-dir={folder / 'torchrun'}",
+            worker.__file__,
+            str(Path(self.script)),
+            *self.args,
+        ]
+
+    def with_script(self, script: str) -> Options:
+        return replace(self, script=script)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise LaunchError(f"{self.prog}: {message}. {self.prog} --help lists the options.")
+
+
+def parser(prog: str) -> argparse.ArgumentParser:
+    """The options that the magic and the command share, under torchrun's names (`-` and `_` both work)."""
+
+    def names(name: str) -> list[str]:
+        return [f"--{name}"] + ([f"--{name.replace('-', '_')}"] if "-" in name else [])
+
+    result = _Parser(prog=prog, allow_abbrev=False)
+    result.add_argument(
+        *names("nproc-per-node"),
+        default="1",
+        metavar="N",
+        help="ranks: a number, auto, gpu or cpu (default 1)",
+    )
+    result.add_argument(
+        *names("max-restarts"),
+        type=int,
+        default=0,
+        metavar="N",
+        help="restarts of all ranks after a failure (default 0)",
+    )
+    result.add_argument("--standalone", action="store_true", help="one machine; always so here, accepted as torchrun's")
+    result.add_argument(
+        "--timeout",
+        type=float,
+        default=120.0,
+        metavar="S",
+        help="seconds after which the run is ended and explained (default 120)",
+    )
+    result.add_argument(
+        "--backend", default="auto", choices=BACKENDS, help="auto: NCCL where each rank has a GPU, else gloo"
+    )
+    return result
+
+
+def parse(result: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """Parse, naming the nearest right option where one is unknown. Raises LaunchError."""
+    actions = {option: action for action in result._actions for option in action.option_strings}
+    rest = iter(words)
+    for word in rest:
+        name, _, value = word.partition("=")
+        if word == "--" or not name.startswith("-"):
+            break
+        if name not in actions:
+            near = difflib.get_close_matches(name.replace("_", "-"), sorted(actions), n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"The options are {', '.join(sorted(actions))}."
+            raise LaunchError(f"{result.prog}: no option {name}. {hint}")
+        if actions[name].nargs != 0 and not value:
+            next(rest, None)
+    return result.parse_args(words)

@@ -1,0 +1,167 @@
+"""What a launch leaves: `Run`, with one `Rank` for each process."""
+
+from __future__ import annotations
+
+import json
+import signal as signals
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ddp_course.errors import LaunchError
+
+if TYPE_CHECKING:
+    import pandas
+
+    from ddp_course.diagnosis import Diagnosis
+
+__all__ = ["LaunchError", "Rank", "Reports", "Run"]
+
+
+@dataclass
+class Attempt:
+    """One start of one rank: how it ended and the files it wrote."""
+
+    number: int
+    pid: int
+    base: Path
+    exit_code: int | None = None
+    peak_bytes: int = 0
+    ended_ns: int = 0
+
+    def path(self, kind: str) -> Path:
+        """The file of a kind: out, err, reports, error, stacks or collectives."""
+        return self.base.with_suffix(f".{kind}")
+
+    def text(self, kind: str) -> str:
+        """The whole of a file as text; '' where there is none. Bytes that are not UTF-8 become U+FFFD."""
+        try:
+            return self.path(kind).read_bytes().decode(errors="replace")
+        except OSError:
+            return ""
+
+    def json(self, kind: str) -> Any:
+        """The content of a JSON file, or None where it is missing or cut off."""
+        try:
+            return json.loads(self.text(kind) or "null")
+        except ValueError:
+            return None
+
+
+@dataclass
+class Rank:
+    """One rank. With `--max-restarts` it can have several attempts; exit code and signal are the last one's."""
+
+    rank: int
+    attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int | None:
+        """0 for a clean end, 1 after an exception, negative for a signal; None where it was never seen to end."""
+        return self.attempts[-1].exit_code if self.attempts else None
+
+    @property
+    def signal(self) -> str | None:
+        """The name of the signal that ended the rank (SIGKILL …), or None."""
+        if self.exit_code is None or self.exit_code >= 0:
+            return None
+        try:
+            return signals.Signals(-self.exit_code).name
+        except ValueError:
+            return f"signal {-self.exit_code}"
+
+    @property
+    def stdout(self) -> str:
+        """All it printed, of all attempts."""
+        return "".join(attempt.text("out") for attempt in self.attempts)
+
+    @property
+    def stderr(self) -> str:
+        """All it printed on stderr, of all attempts."""
+        return "".join(attempt.text("err") for attempt in self.attempts)
+
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        """What it sent with `report()`, in order, each with its `rank` (and `attempt` after a restart)."""
+        found = []
+        for attempt in self.attempts:
+            extra = {"attempt": attempt.number} if len(self.attempts) > 1 else {}
+            for line in attempt.text("reports").splitlines():
+                try:
+                    found.append({"rank": self.rank, **extra, **json.loads(line)})
+                except ValueError:
+                    continue  # the rank was killed while it wrote this line
+        return found
+
+    def __repr__(self) -> str:
+        return f"Rank({self.rank}, exit_code={self.exit_code})"
+
+
+class Reports(list[dict[str, Any]]):
+    """The reports of all ranks, rank 0's first, as dicts."""
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The same as a pandas DataFrame, one row a report. Raises ImportError where pandas is not installed."""
+        import pandas
+
+        return pandas.DataFrame(list(self))
+
+
+class Ranks(Sequence[Rank]):
+    """The ranks of a run, in order."""
+
+    def __init__(self, ranks: list[Rank]) -> None:
+        self._ranks = ranks
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._ranks[index]
+
+    def __len__(self) -> int:
+        return len(self._ranks)
+
+    def __iter__(self) -> Iterator[Rank]:
+        return iter(self._ranks)
+
+    def __repr__(self) -> str:
+        return repr(self._ranks)
+
+
+@dataclass
+class Run:
+    """A run that has ended. `outcome` is finished, failed, timeout, interrupted or lost (its agent died)."""
+
+    command: str
+    folder: Path
+    cwd: Path
+    script: Path
+    ranks: Ranks
+    outcome: str
+    seconds: float
+    timeout: float
+    transcript: str = ""
+    agent_exit: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every rank ended with exit code 0."""
+        return self.outcome == "finished"
+
+    @property
+    def reports(self) -> Reports:
+        """What all ranks sent with `report()`."""
+        return Reports(report for rank in self.ranks for report in rank.reports)
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis | None:
+        """What went wrong, who did it, where and how to mend it; None for a clean run."""
+        from ddp_course.diagnosis import diagnose
+
+        return diagnose(self)
+
+    def __str__(self) -> str:
+        return self.transcript
+
+    def __repr__(self) -> str:
+        return f"<Run of {self.script.name}: {self.outcome}, {len(self.ranks)} ranks>"

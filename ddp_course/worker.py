@@ -1,0 +1,204 @@
+"""What runs in every rank before the learner's script: `python worker.py SCRIPT [ARGS]`.
+
+The script then runs as `python SCRIPT [ARGS]` would run it: as `__main__`, with its own argv and sys.path[0].
+The bootstrap adds a file for each of stdout and stderr, a record of the exception and of the collectives,
+and a signal that makes the rank write down every thread's stack. Standard library only: a rank that is
+started cold must not wait for anything else.
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import ctypes
+import faulthandler
+import io
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+import types
+from pathlib import Path
+from typing import Any, NoReturn
+
+FOLDER_VARIABLE = "DDP_COURSE_RUN_FOLDER"
+_PR_SET_PDEATHSIG = 1
+
+
+def stack_signal() -> int:
+    """The signal that makes a rank write its Python stacks to its `.stacks` file."""
+    return signal.SIGRTMAX - 7 if hasattr(signal, "SIGRTMAX") else signal.SIGUSR2
+
+
+def main(argv: list[str]) -> NoReturn:
+    """Run the script `argv[0]` with the arguments `argv[1:]` and end the process with its exit code."""
+    files = RankFiles(Path(os.environ.pop(FOLDER_VARIABLE)))
+    die_with_parent()
+    _redirect(files)
+    sys.modules["__main__"] = module = _main_module(argv)
+    code = _run(module, files)
+    _finish(code, files)
+
+
+class RankFiles:
+    """The files of one rank of one attempt, in the run's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        rank, attempt = os.environ.get("RANK", "0"), os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        self._base = folder / f"attempt-{attempt}" / f"rank-{rank}"
+        self._base.parent.mkdir(mode=0o700, exist_ok=True)
+
+    def __call__(self, kind: str) -> Path:
+        return self._base.with_suffix(f".{kind}")
+
+
+def die_with_parent() -> None:
+    """Have the system kill this process when its parent dies, even of SIGKILL (Linux; main threads only)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _redirect(files: RankFiles) -> None:
+    for name, fd, kind in (("stdout", 1, "out"), ("stderr", 2, "err")):
+        target = os.open(files(kind), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(target, fd)
+        os.close(target)
+        # What `python -u`, torchrun's way to start a rank, gives: every write goes to the file at once.
+        errors = "strict" if name == "stdout" else "backslashreplace"
+        raw = io.FileIO(fd, "w", closefd=False)
+        stream = io.TextIOWrapper(raw, encoding="utf-8", errors=errors, write_through=True)  # type: ignore[arg-type]
+        stream.mode = "w"  # type: ignore[misc]
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    faulthandler.enable(2)
+    stacks = os.open(files("stacks"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    faulthandler.register(stack_signal(), stacks, all_threads=True)
+
+
+def _main_module(argv: list[str]) -> types.ModuleType:
+    script = os.path.abspath(argv[0])
+    sys.argv[:] = argv
+    sys.path[0] = os.path.dirname(script)
+    module = types.ModuleType("__main__")
+    module.__file__ = script
+    vars(module)["__builtins__"] = builtins
+    vars(module)["__annotations__"] = {}
+    vars(module)["__cached__"] = None
+    return module
+
+
+def _run(module: types.ModuleType, files: RankFiles) -> int:
+    script = str(module.__file__)
+    try:
+        with io.open_code(script) as source:
+            code = compile(source.read(), script, "exec", dont_inherit=True)
+        from ddp_course import (
+            reporting,
+        )  # after sys.path[0] is the script's: found as the script would find it
+
+        reporting.open_channel(files("reports"))
+        exec(code, vars(module))
+    except SystemExit as error:
+        return _exit_code(error)
+    except BaseException as error:
+        _record(error, files)
+        if isinstance(error, KeyboardInterrupt):
+            return -signal.SIGINT
+        return 1
+    return 0
+
+
+def _exit_code(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code & 0xFF
+    print(error.code, file=sys.stderr)
+    return 1
+
+
+def _record(error: BaseException, files: RankFiles) -> None:
+    ours = __file__
+    trace = error.__traceback__
+    while trace and trace.tb_frame.f_code.co_filename == ours:
+        trace = trace.tb_next
+    error.__traceback__ = trace
+    lines = traceback.format_exception(type(error), error, trace)
+    frames = [{"file": f.filename, "line": f.lineno, "name": f.name} for f in traceback.extract_tb(trace)]
+    if isinstance(error, SyntaxError):
+        frames.append({"file": error.filename or "", "line": error.lineno or 0, "name": "<module>"})
+    record = {
+        "time_ns": time.time_ns(),
+        "type": type(error).__name__,
+        "message": str(error),
+        "traceback": "".join(lines),
+        "frames": frames,
+    }
+    write_json(files("error"), record)
+    _write_torch_error_file(error)
+    try:
+        sys.excepthook(type(error), error, trace)
+    except Exception:
+        traceback.print_exc()
+
+
+def _write_torch_error_file(error: BaseException) -> None:
+    """What `@record` would have written, so that torchrun's own summary is complete too."""
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if not path or os.path.exists(path):
+        return
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    extra = {"py_callstack": trace, "timestamp": str(int(time.time()))}
+    message = {"message": f"{type(error).__name__}: {error}", "extraInfo": extra}
+    try:
+        Path(path).write_text(json.dumps({"message": message}))
+    except OSError as failure:
+        print(f"could not write {path}: {failure}", file=sys.stderr)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write `content` to `path` so that a reader sees all of it or nothing. A full disk is reported on stderr."""
+    try:
+        partial = path.with_suffix(path.suffix + ".part")
+        partial.write_text(json.dumps(content))
+        os.replace(partial, path)
+    except OSError as failure:
+        print(f"could not write {path.name}: {failure}", file=sys.stderr)
+
+
+def write_collectives(path: Path) -> None:
+    """Write PyTorch's flight recorder (the last collectives of this rank) as JSON, where torch is in use."""
+    c10d = sys.modules.get("torch._C._distributed_c10d")
+    if c10d is None or not hasattr(c10d, "_dump_fr_trace_json"):
+        return
+    trace = c10d._dump_fr_trace_json(True, False)
+    try:
+        path.write_bytes(trace if isinstance(trace, bytes) else str(trace).encode())
+    except OSError as failure:
+        print(f"could not write {path.name}: {failure}", file=sys.stderr)
+
+
+def _finish(code: int, files: RankFiles) -> NoReturn:
+    """End as the interpreter would: non-daemon threads, atexit, flush. Without its slow teardown of torch."""
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        write_collectives(files("collectives"))
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError, AttributeError):
+                code = code or 120  # as the interpreter ends when it cannot flush
+        ctypes.CDLL(None).fflush(None)
+        if code == -signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
