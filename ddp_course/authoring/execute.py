@@ -49,7 +49,7 @@ def execute(notebook: Any, folder: Path, file: str) -> None:
     manager = AsyncKernelManager(
         kernel_name="python3",
         kernel_spec_manager=KernelSpecManager(kernel_dirs=[]),
-        transport="tcp" if os.name == "nt" else "ipc",
+        **({} if os.name == "nt" else {"transport": "ipc", "ip": str(folder.parent / "kernel")}),
     )
     client = NotebookClient(
         notebook,
