@@ -31,8 +31,9 @@ help:
 
 # .venv/bin comes first on PATH, so a terminal in JupyterLab finds the course's own torchrun.
 lab: $(BASE)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m ddp_course.cli doctor
-	cd $(or $(wildcard lessons),.) && PATH="$(CURDIR)/$(BIN):$$PATH" "$(CURDIR)/$(BIN)/python" -m jupyterlab $(LAB) $(notdir $(firstword $(LESSONS))) $(ARGS)
+	@cd $(or $(wildcard lessons),.) && PATH="$(CURDIR)/$(BIN):$$PATH" && export PATH && ddp-course doctor
+	cd $(or $(wildcard lessons),.) && PATH="$(CURDIR)/$(BIN):$$PATH" && export PATH && \
+	  jupyter lab $(LAB) $(notdir $(firstword $(LESSONS))) $(ARGS)
 
 test: $(FULL)
 	$(BIN)/python -m pytest $(NBVAL) -m 'not slow' tests $(NOTEBOOKS) $(ARGS)

@@ -1,18 +1,17 @@
-"""A real all-reduce over two ranks, started as a learner would start it: the doctor's last check."""
+"""A real all-reduce over two ranks, started as the course starts every cell: the doctor's last check."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from ddp_course import gpus
+from ddp_course.launcher import launch
+from ddp_course.run import Run
 
 # Each rank gives 1 + its rank in a MiB of float32, so every sum is 3; rank 0 prints the median seconds.
 SCRIPT = """\
@@ -52,7 +51,7 @@ class AllReduce:
 
     def __str__(self) -> str:
         return (
-            f"2 ranks over {self.backend}: 1 MiB in {self.seconds * 1e3:.2f} ms, {self.whole:.1f} s with start and end"
+            f"2 ranks over {self.backend}: 1 MiB in {self.seconds * 1e3:.2f} ms, {self.whole:.1f} s from start to end"
         )
 
 
@@ -60,51 +59,28 @@ def all_reduce(timeout: float, script: str = SCRIPT) -> AllReduce:
     """Run `script` on two ranks, NCCL where there are two GPUs and gloo elsewhere.
 
     Raises `Failed` after `timeout` seconds, on an exit code other than 0, and when nothing was printed.
-    No process of it is left behind, whichever way it ends.
     """
     backend = "nccl" if len(gpus.find().devices) >= 2 else "gloo"
-    environment = dict(os.environ, OMP_NUM_THREADS="1")
-    if backend == "gloo":
-        environment["CUDA_VISIBLE_DEVICES"] = ""
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "all_reduce.py")
-        file.write_text(script)
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
-        agent = subprocess.Popen(
-            [*torchrun, "--nproc-per-node=2", str(file), backend],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            stdout, stderr = agent.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            raise Failed(f"2 ranks over {backend} were not done after {timeout:g} s") from None
-        finally:
-            _end(agent)
-    if agent.returncode or not stdout.strip():
-        raise Failed(f"2 ranks over {backend}: {_complaint(stderr) or f'exit code {agent.returncode}, no output'}")
-    return AllReduce(backend, float(stdout), time.monotonic() - start)
+    with tempfile.TemporaryDirectory() as folder, _working_in(folder):
+        Path("all_reduce.py").write_text(script)
+        run = launch("all_reduce.py", backend, nproc_per_node=2, backend=backend, timeout=timeout, check=False)
+        seconds = run.ranks[0].stdout.strip()
+        if not run.ok or not seconds:
+            raise Failed(f"2 ranks over {backend}: {_complaint(run)}")
+    return AllReduce(backend, float(seconds), run.seconds)
 
 
-def _end(agent: subprocess.Popen[str]) -> None:
-    """Kill what still runs. The ranks lead sessions of their own, so a signal to the agent's group misses them."""
+@contextmanager
+def _working_in(folder: str) -> Iterator[None]:
+    """The run's files go where the run is started; these are nobody's to keep."""
+    before = os.getcwd()
+    os.chdir(folder)
     try:
-        family = [psutil.Process(agent.pid), *psutil.Process(agent.pid).children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return
-    for process in family:
-        try:
-            process.kill()
-        except psutil.NoSuchProcess:
-            continue
-    agent.communicate()
-    psutil.wait_procs(family, timeout=5)
+        yield
+    finally:
+        os.chdir(before)
 
 
-def _complaint(stderr: str) -> str:
-    """The ranks' own last error line: the agent's report of the failure follows it."""
-    errors = [line.split("]:", 1)[-1].strip() for line in stderr.splitlines() if "Error: " in line]
-    return next((line for line in errors if "ChildFailedError" not in line), "")
+def _complaint(run: Run) -> str:
+    last_words = [rank.stderr.strip().splitlines()[-1] for rank in run.ranks if rank.stderr.strip()]
+    return "; ".join([f"ended by {run.diagnosis.kind}" if run.diagnosis else "no output", *last_words[:1]])

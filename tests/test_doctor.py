@@ -120,19 +120,26 @@ def test_a_torch_that_does_not_import_is_a_problem(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_rank_that_raises_is_named_by_its_own_error() -> None:
-    with pytest.raises(two_ranks.Failed, match=r"2 ranks over \w+: RuntimeError: no way out$"):
+    with pytest.raises(two_ranks.Failed, match=r"2 ranks over \w+: ended by exception; RuntimeError: no way out$"):
         two_ranks.all_reduce(60, script='raise RuntimeError("no way out")')
+
+
+def lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_ranks_that_hang_end_at_the_time_limit_and_leave_no_process(tmp_path: Path) -> None:
     script = f"import os, time; open(f'{tmp_path}/{{os.getpid()}}', 'w'); time.sleep(600)"
     start = time.monotonic()
-    with pytest.raises(two_ranks.Failed, match="not done after 15 s"):
+    with pytest.raises(two_ranks.Failed, match="timeout"):
         two_ranks.all_reduce(15, script=script)
     assert time.monotonic() - start < 25
     pids = [int(file.name) for file in tmp_path.iterdir()]
     assert len(pids) == 2, "the ranks never started, so the test proves nothing"
-    assert not [pid for pid in pids if psutil.pid_exists(pid)]
+    assert not [pid for pid in pids if lives(pid)]
 
 
 class FakeNvml:
