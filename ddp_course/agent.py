@@ -117,7 +117,10 @@ def _become_new_process(env: dict[str, str]) -> None:
     random.seed()
     numpy, torch = sys.modules["numpy"], sys.modules["torch"]
     numpy.random.seed()
-    torch.set_num_threads(int(env.get("OMP_NUM_THREADS", 0)) or os.cpu_count() or 1)
+    torch.default_generator.seed()  # drawn once when torch was imported: all forked ranks would share it
+    threads = int(env.get("OMP_NUM_THREADS", 0)) or torch.get_num_threads()
+    if threads != torch.get_num_threads():  # even setting the same number starts threads
+        torch.set_num_threads(threads)
     torch.distributed.set_debug_level_from_env()
 
 

@@ -67,7 +67,7 @@ def _redirect(files: RankFiles) -> None:
         os.dup2(target, fd)
         os.close(target)
         # What `python -u`, torchrun's way to start a rank, gives: every write goes to the file at once.
-        errors = "strict" if name == "stdout" else "backslashreplace"
+        errors = getattr(sys, name).errors
         raw = io.FileIO(fd, "w", closefd=False)
         stream = io.TextIOWrapper(raw, encoding="utf-8", errors=errors, write_through=True)  # type: ignore[arg-type]
         stream.mode = "w"  # type: ignore[misc]
@@ -95,9 +95,7 @@ def _run(module: types.ModuleType, files: RankFiles) -> int:
     try:
         with io.open_code(script) as source:
             code = compile(source.read(), script, "exec", dont_inherit=True)
-        from ddp_course import (
-            reporting,
-        )  # after sys.path[0] is the script's: found as the script would find it
+        from ddp_course import reporting  # found as the script would find it: sys.path[0] is the script's
 
         reporting.open_channel(files("reports"))
         exec(code, vars(module))
