@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,12 +46,7 @@ def execute(notebook: Any, folder: Path, file: str) -> None:
     `CELL_SECONDS`, or ends the kernel; `file` names the notebook in the message.
     """
     # Only this Python's own kernel: a `python3` kernel that the user installed may be another Python's.
-    # Through files instead of ports: ipykernel warns that TCP is not encrypted.
-    manager = AsyncKernelManager(
-        kernel_name="python3",
-        kernel_spec_manager=KernelSpecManager(kernel_dirs=[]),
-        **({} if os.name == "nt" else {"transport": "ipc", "ip": str(folder.parent / "kernel")}),
-    )
+    manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
     client = NotebookClient(
         notebook,
         km=manager,
@@ -62,7 +58,9 @@ def execute(notebook: Any, folder: Path, file: str) -> None:
     env = {key: value for key, value in os.environ.items() if key not in _NOT_FOR_THE_KERNEL}
     # The author's IPython profile must not shape a stored output; the live panel is different every time.
     env |= {"DDP_COURSE_PANEL": "off", "IPYTHONDIR": str(folder.parent / "ipython")}
-    with client.setup_kernel(cwd=str(folder), env=env, cleanup_kc=True):
+    # What the kernel itself logs says nothing about the lesson; what cells write to stderr is an output.
+    kernel = client.setup_kernel(cwd=str(folder), env=env, stderr=subprocess.DEVNULL, cleanup_kc=True)
+    with kernel:
         for index, cell in enumerate(notebook.cells):
             try:
                 client.execute_cell(cell, index)
