@@ -7,6 +7,7 @@ server's own closes, however the notebook ended, every process of the run is kil
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import selectors
@@ -20,6 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from ddp_course import agent, processes, worker
+
+_PR_SET_CHILD_SUBREAPER = 36  # ranks whose agent was killed become the server's children, not init's
 
 
 @dataclass
@@ -188,20 +191,25 @@ class Server:
         run.kill_at = time.monotonic() + grace
 
     def _reap(self) -> None:
-        for run in list(self._runs):
-            for pid in list(run.agents):
-                ended, status = os.waitpid(pid, os.WNOHANG)
-                if ended:
-                    node = run.agents.pop(pid)
-                    run.tell(event="agent_exit", node=node, code=os.waitstatus_to_exitcode(status))
-                    if not run.agents:
-                        self._drain_events(run)
-                        self._end(run)
+        """Take in what has ended: agents, and processes of a run whose parent ended before them."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            for run in [run for run in self._runs if pid in run.agents]:
+                node = run.agents.pop(pid)
+                self._drain_events()
+                run.tell(event="agent_exit", node=node, code=os.waitstatus_to_exitcode(status))
+                if not run.agents:
+                    self._end(run)
 
-    def _drain_events(self, run: _Run) -> None:
-        """What the agents said last is still in their pipes when they are gone."""
+    def _drain_events(self) -> None:
+        """What an agent said last is still in its pipe when it is gone."""
         for key, _ in self._selector.select(0):
-            if key.fileobj not in (self._control, self._wake) and key.fileobj is not run.socket:
+            if not isinstance(key.fileobj, socket.socket):
                 key.data()
 
     def _end(self, run: _Run) -> None:
@@ -209,11 +217,7 @@ class Server:
             return
         self._runs.remove(run)
         processes.end_sessions(run.sessions, run.since)
-        for pid in run.agents:
-            try:
-                os.waitpid(pid, os.WNOHANG)
-            except ChildProcessError:
-                continue
+        self._reap()
         run.tell(event="end")
         self._selector.unregister(run.socket)
         run.socket.close()
@@ -237,6 +241,8 @@ def _preload() -> None:
 def main() -> NoReturn:
     control = socket.socket(fileno=int(sys.argv[1]))
     warm = "--warm" in sys.argv
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if warm:
         _preload()
     Server(control, warm).serve()
