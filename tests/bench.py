@@ -1,0 +1,190 @@
+"""`make bench`: what the launcher costs, as ratios to plain torchrun measured in the same run.
+
+Every row is a median. Wants a quiet machine; about five minutes. Options: --quick leaves out the long rows,
+--json FILE says where the table goes as JSON (default build/bench.json).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kernels import Kernel
+
+from ddp_course import launch
+
+ALL_REDUCE = """\
+import torch
+import torch.distributed as dist
+
+dist.init_process_group()
+dist.all_reduce(torch.ones(4))
+dist.destroy_process_group()
+"""
+DDP = """\
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group()
+model = DistributedDataParallel(torch.nn.Linear(64, 64))
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.randn(8, 64)).square().mean().backward()
+    optimizer.step()
+del model, optimizer
+dist.destroy_process_group()
+"""
+THROUGHPUT = """\
+import sys
+import time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group()
+model = DistributedDataParallel(torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(4)]))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+began, steps = time.perf_counter(), 0
+stop = torch.zeros(1)
+while not stop:
+    optimizer.zero_grad()
+    model(torch.randn(64, 512)).square().mean().backward()
+    optimizer.step()
+    steps += 1
+    if steps % 50 == 0:
+        stop.fill_(time.perf_counter() - began > float(sys.argv[1]))
+        dist.broadcast(stop, 0)
+        print(steps)
+if dist.get_rank() == 0:
+    open("rate", "w").write(str(steps / (time.perf_counter() - began)))
+del model, optimizer
+dist.destroy_process_group()
+"""
+LINES = """\
+%%torchrun --nproc-per-node 2
+import time
+for _ in range(40):
+    print(f"<{time.time():.4f}>")
+    time.sleep(0.1)
+"""
+
+
+def seconds(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def bare(script: str, *args: str) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", script, *args]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300)
+
+
+def start_costs(name: str, script: str, rounds: int) -> list[dict[str, Any]]:
+    """Bare, warm and cold, interleaved so that a change of the machine's mood meets all three."""
+    Path(f"{name}.py").write_text(script)
+    launch(f"{name}.py", nproc_per_node=2)
+    took: dict[str, list[float]] = {"bare": [], "warm": [], "cold": []}
+    for _ in range(rounds):
+        took["bare"].append(seconds(lambda: bare(f"{name}.py")))
+        took["cold"].append(seconds(lambda: launch(f"{name}.py", nproc_per_node=2, warm=False)))
+        took["warm"] += [seconds(lambda: launch(f"{name}.py", nproc_per_node=2)) for _ in range(3)]
+    median = {kind: statistics.median(values) for kind, values in took.items()}
+    limit = {"all_reduce": 1 / 12, "ddp_adamw": 1 / 10}[name]
+    return [
+        row(f"{name}: warm launch against torchrun", median["warm"], median["bare"], limit),
+        row(f"{name}: cold launch against torchrun", median["cold"], median["bare"], 1.05),
+    ]
+
+
+def first_launch(rounds: int) -> dict[str, Any]:
+    """A launch right after the package was loaded: the server is still importing torch."""
+    code = "from ddp_course import client, launch; client.warm_up(); launch('all_reduce.py', nproc_per_node=2)"
+    ours = [seconds(lambda: subprocess.run([sys.executable, "-c", code], check=True)) for _ in range(rounds)]
+    theirs = [seconds(lambda: bare("all_reduce.py")) for _ in range(rounds)]
+    return row("first launch after loading", statistics.median(ours), statistics.median(theirs), 1.1)
+
+
+def line_latency() -> dict[str, Any]:
+    """From print() in a rank to the panel's message at the notebook's side, in seconds."""
+    kernel = Kernel(Path.cwd(), panel=True)
+    message, seen, delays = kernel.start(LINES), set(), []
+    while True:
+        reply = kernel.client.get_iopub_msg(timeout=30)
+        now = time.time()
+        if reply["parent_header"].get("msg_id") == message and reply["content"].get("execution_state") == "idle":
+            break
+        for stamp in re.findall(r"<(\d+\.\d+)>|&lt;(\d+\.\d+)&gt;", str(reply["content"])):
+            stamp = stamp[0] or stamp[1]
+            if stamp not in seen:
+                seen.add(stamp)
+                delays.append(now - float(stamp))
+    kernel.close()
+    live = [delay for delay in delays if delay < 1.0]  # the transcript at the end repeats the first lines
+    return {"what": "a line from print() to the notebook [s]", "value": statistics.median(live), "limit": 0.06}
+
+
+def many_launches(count: int) -> dict[str, Any]:
+    ended = sum(launch("ddp_adamw.py", nproc_per_node=2, timeout=30, check=False).ok for _ in range(count))
+    return {"what": f"of {count} warm DDP launches in a row, not ended well", "value": count - ended, "limit": 0}
+
+
+def throughput(duration: float, rounds: int) -> dict[str, Any]:
+    Path("throughput.py").write_text(THROUGHPUT)
+    rates: dict[str, list[float]] = {"ours": [], "bare": []}
+    for _ in range(rounds):
+        launch("throughput.py", duration, nproc_per_node=2, timeout=duration + 60)
+        rates["ours"].append(float(Path("rate").read_text()))
+        bare("throughput.py", str(duration))
+        rates["bare"].append(float(Path("rate").read_text()))
+    ours, theirs = statistics.median(rates["ours"]), statistics.median(rates["bare"])
+    what = f"training for {duration:g} s: steps a second lost against torchrun"
+    return {"what": what, "value": 1 - ours / theirs, "limit": 0.02}
+
+
+def import_time() -> dict[str, Any]:
+    empty = [seconds(lambda: subprocess.run([sys.executable, "-c", ""], check=True)) for _ in range(5)]
+    ours = [seconds(lambda: subprocess.run([sys.executable, "-c", "import ddp_course"], check=True)) for _ in range(5)]
+    value = statistics.median(ours) - statistics.median(empty)
+    return {"what": "import ddp_course [s]", "value": value, "limit": 0.3}
+
+
+def row(what: str, ours: float, theirs: float, limit: float) -> dict[str, Any]:
+    return {"what": what, "seconds": ours, "torchrun_seconds": theirs, "value": ours / theirs, "limit": limit}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--quick", action="store_true")
+    options.add_argument("--json", type=Path, default=Path("build/bench.json"))
+    given = options.parse_args()
+    target = given.json.resolve()
+    rounds = 3 if given.quick else 7
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        rows = start_costs("all_reduce", ALL_REDUCE, rounds) + start_costs("ddp_adamw", DDP, rounds)
+        rows += [first_launch(rounds), line_latency(), import_time(), many_launches(20 if given.quick else 200)]
+        rows.append(throughput(3, 1) if given.quick else throughput(60, 1))
+        os.chdir("/")
+    for entry in rows:
+        mark = "ok  " if entry["value"] <= entry["limit"] else "OVER"
+        times = f"  ({entry['seconds']:.3f} s / {entry['torchrun_seconds']:.3f} s)" if "seconds" in entry else ""
+        print(f"{mark} {entry['what']:<62} {entry['value']:8.4f}  limit {entry['limit']:.4f}{times}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
