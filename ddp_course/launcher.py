@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from ddp_course import client, processes, transcript
+from ddp_course import client, evidence, processes, transcript
 from ddp_course.errors import LaunchError, LaunchInterrupted
 from ddp_course.folders import RunFolder
 from ddp_course.options import Options, parse, parser
@@ -144,6 +144,8 @@ class _Launch:
         try:
             self._request(do="start", agents=[self._job()])
             outcome = self._watch()
+            if outcome == "timeout":
+                evidence.collect(rank.record.attempts[-1] for rank in self._live.ranks if rank.record.attempts)
         except KeyboardInterrupt:
             pass
         finally:

@@ -30,9 +30,10 @@ class Attempt:
     exit_code: int | None = None
     peak_bytes: int = 0
     ended_ns: int = 0
+    stopped: bool = False  # by SIGSTOP, when the run was ended at its time limit
 
     def path(self, kind: str) -> Path:
-        """The file of a kind: out, err, reports, error, stacks or collectives."""
+        """The file of a kind: out, err, reports, error, stacks, collectives or ask."""
         return self.base.with_suffix(f".{kind}")
 
     def text(self, kind: str) -> str:

@@ -8,6 +8,7 @@ started cold must not wait for anything else.
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import builtins
 import ctypes
@@ -76,6 +77,29 @@ def _redirect(files: RankFiles) -> None:
     faulthandler.enable(2)
     stacks = os.open(files("stacks"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     faulthandler.register(stack_signal(), stacks, all_threads=True)
+    # Where a rank stood when the agent ended it tells what another rank waited for.
+    faulthandler.register(signal.SIGTERM, stacks, all_threads=True, chain=True)
+    os.register_at_fork(after_in_child=_forget_stacks)  # the file is the rank's, not its children's
+    _answer_requests(files)
+
+
+def _forget_stacks() -> None:
+    faulthandler.unregister(stack_signal())
+    faulthandler.unregister(signal.SIGTERM)
+
+
+def _answer_requests(files: RankFiles) -> None:
+    """Have a thread wait for a byte in the `.ask` pipe: it then writes the last collectives, also while the
+    main thread is blocked in one. The thread is none of `threading`'s: the script sees the threads it started.
+    """
+    os.mkfifo(files("ask"), 0o600)
+    pipe = os.open(files("ask"), os.O_RDWR)
+
+    def answer() -> None:
+        while os.read(pipe, 1):
+            write_collectives(files("collectives"))
+
+    _thread.start_new_thread(answer, ())
 
 
 def _main_module(argv: list[str]) -> types.ModuleType:
@@ -100,6 +124,7 @@ def _run(module: types.ModuleType, files: RankFiles) -> int:
         reporting.open_channel(files("reports"))
         exec(code, vars(module))
     except SystemExit as error:
+        write_json(files("error"), _description(error))  # where it left: of interest if the others still waited
         return _exit_code(error)
     except BaseException as error:
         _record(error, files)
@@ -119,28 +144,31 @@ def _exit_code(error: SystemExit) -> int:
 
 
 def _record(error: BaseException, files: RankFiles) -> None:
-    ours = __file__
+    write_json(files("error"), _description(error))
+    _write_torch_error_file(error)
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except Exception:
+        traceback.print_exc()
+
+
+def _description(error: BaseException) -> dict[str, Any]:
+    """The exception as data. Its traceback begins in the script: frames of this file are taken off."""
     trace = error.__traceback__
-    while trace and trace.tb_frame.f_code.co_filename == ours:
+    while trace and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     error.__traceback__ = trace
     lines = traceback.format_exception(type(error), error, trace)
     frames = [{"file": f.filename, "line": f.lineno, "name": f.name} for f in traceback.extract_tb(trace)]
     if isinstance(error, SyntaxError):
         frames.append({"file": error.filename or "", "line": error.lineno or 0, "name": "<module>"})
-    record = {
+    return {
         "time_ns": time.time_ns(),
         "type": type(error).__name__,
         "message": str(error),
         "traceback": "".join(lines),
         "frames": frames,
     }
-    write_json(files("error"), record)
-    _write_torch_error_file(error)
-    try:
-        sys.excepthook(type(error), error, trace)
-    except Exception:
-        traceback.print_exc()
 
 
 def _write_torch_error_file(error: BaseException) -> None:
@@ -169,13 +197,13 @@ def write_json(path: Path, content: Any) -> None:
 
 def write_collectives(path: Path) -> None:
     """Write PyTorch's flight recorder (the last collectives of this rank) as JSON, where torch is in use."""
-    c10d = sys.modules.get("torch._C._distributed_c10d")
-    if c10d is None or not hasattr(c10d, "_dump_fr_trace_json"):
+    if "torch._C._distributed_c10d" not in sys.modules:
         return
-    trace = c10d._dump_fr_trace_json(True, False)
     try:
-        path.write_bytes(trace if isinstance(trace, bytes) else str(trace).encode())
-    except OSError as failure:
+        from ddp_course import recorder
+
+        recorder.write(path)
+    except Exception as failure:
         print(f"could not write {path.name}: {failure}", file=sys.stderr)
 
 
