@@ -19,7 +19,7 @@ _SHORTEST_ANSWER, _SHORTEST_LINE = 12, 16
 _HERE = {tempfile.gettempdir(), str(Path.home()), str(Path.cwd()), sys.prefix} - {"/"}
 _ROOTS = "home|root|Users|tmp|private|usr|opt|var|mnt|srv|content|kaggle|work|workspace"
 _UNIX = rf"(?<![\w.:/~-])(?:/(?:{_ROOTS})/[^\s/]|(?:{'|'.join(map(re.escape, _HERE))})\b)"
-_PATH = rf"{_UNIX}|\b[A-Za-z]:\\\w|site-packages"
+_PATH = rf"{_UNIX}|\b[A-Za-z]:\\\w|(?<!…/)site-packages"  # the launcher shortens to …/
 _TRACES = {
     "an absolute path": (re.compile(_PATH), "print a relative one."),
     "a warning": (re.compile(r"\b\w*Warning\b|\bWARNING\b|^\[[WE]\d{3}", re.MULTILINE), "remove its cause."),
@@ -73,7 +73,7 @@ def output_problems(output: Any) -> list[str]:
         for what, (pattern, advice) in _TRACES.items():
             if found := pattern.search(text):
                 problems.append(f"shows {what}: {_line_at(text, found.start())!r}; {advice}")
-    return problems
+    return list(dict.fromkeys(problems))  # an error's message is in its traceback too
 
 
 def audit_answers(lesson: Any, answers: list[Answer], file: str) -> None:
@@ -106,8 +106,8 @@ def _survivor(answer: Answer, squashed: str) -> str | None:
         return None
     for line in answer.text.splitlines():
         bare = squash(line)
-        is_import = line.strip().startswith(("import ", "from "))
-        if len(bare) >= _SHORTEST_LINE and not is_import and bare not in answer.given and bare in squashed:
+        is_common = line.strip().startswith(("import ", "from ", "%"))
+        if len(bare) >= _SHORTEST_LINE and not is_common and bare not in answer.given and bare in squashed:
             return line
     return None
 
