@@ -9,10 +9,8 @@ FULL   := .venv/.full
 LESSONS   := $(sort $(wildcard lessons/*.ipynb))
 NOTEBOOKS := $(LESSONS) $(sort $(wildcard solutions/*.ipynb))
 
-# JupyterLab asks nobody about news or updates, keeps its token and its 127.0.0.1, and refuses to
-# start as root (every container, every rented GPU) unless told that this is meant.
-LAB := --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
-       $(if $(filter 0,$(shell id -u)),--allow-root)
+# JupyterLab keeps its token and its 127.0.0.1. As root, as in every container, it starts only when told to.
+LAB := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 # Serial: each notebook starts ranks of its own. Every stored output is compared, so the live panel is off.
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout 120 \
@@ -30,9 +28,12 @@ help:
 	@echo 'make bench       how fast ranks start here, against plain torchrun'
 
 # .venv/bin comes first on PATH, so a terminal in JupyterLab finds the course's own torchrun.
+# ddp_course/jupyter keeps JupyterLab from asking about news and updates over the first lesson.
+IN_LESSONS = cd $(or $(wildcard lessons),.) && PATH="$(CURDIR)/$(BIN):$$PATH" && export PATH
+
 lab: $(BASE)
-	@cd $(or $(wildcard lessons),.) && PATH="$(CURDIR)/$(BIN):$$PATH" && export PATH && ddp-course doctor
-	cd $(or $(wildcard lessons),.) && PATH="$(CURDIR)/$(BIN):$$PATH" && export PATH && \
+	@$(IN_LESSONS) && ddp-course doctor
+	$(IN_LESSONS) && JUPYTER_CONFIG_PATH="$(CURDIR)/ddp_course/jupyter:$$JUPYTER_CONFIG_PATH" \
 	  jupyter lab $(LAB) $(notdir $(firstword $(LESSONS))) $(ARGS)
 
 test: $(FULL)
