@@ -16,9 +16,14 @@ _WHERE = {
     "Run": "run",
     "LaunchError": "run",
     "report": "reporting",
+    "hint": "hints",
+    "quiz": "quizzes",
+    "lab": "quizzes",
+    "progress": "bookkeeping",
+    "score": "scoring",
     "load_ipython_extension": "magic",
 }
-__all__ = ["LaunchError", "Run", "launch", "report"]
+__all__ = ["LaunchError", "Run", "hint", "lab", "launch", "progress", "quiz", "report", "score"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The notebook's commands: `%load_ext ddp_course` gives `%%torchrun`."""
+"""The notebook's commands: `%load_ext ddp_course` gives `%%torchrun` and `%%exercise`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_course import client
 from ddp_course.errors import LaunchError
+from ddp_course.exercises.cell import exercise_cell
 from ddp_course.folders import CellScript, course_folder
 from ddp_course.launcher import start
 from ddp_course.options import Options, parse, parser
@@ -27,6 +28,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
     torchrun.__doc__ = _parser().format_help()
     shell.register_magic_function(torchrun, "cell", "torchrun")  # type: ignore[arg-type]
+    shell.register_magic_function(exercise_cell, "cell", "exercise")  # type: ignore[arg-type]
     if _give_body not in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.append(_give_body)
     client.warm_up()
@@ -34,7 +36,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
 def _give_body(lines: list[str]) -> list[str]:
     """IPython refuses a cell magic without a body; `%%torchrun --help` and `--file train.py` need none."""
-    if len(lines) == 1 and lines[0].startswith("%%torchrun"):
+    if len(lines) == 1 and lines[0].startswith(("%%torchrun", "%%exercise")):
         return [lines[0].rstrip("\n") + "\n", "\n"]
     return lines
 

@@ -1,0 +1,20 @@
+"""`score("02")`: the number of a lesson's exercises that pass, for nbgrader's test cell."""
+
+from __future__ import annotations
+
+from ddp_course.exercises import of_lesson
+from ddp_course.exercises.cell import passed
+
+
+def score(lesson: str) -> int:
+    """How many exercises of `lesson` have passed since the kernel started; says which have not.
+
+    As the last line of a test cell worth one point an exercise it is nbgrader's partial credit. It counts
+    checks that ran in this kernel, not the progress file, which travels with the notebook.
+    """
+    names = [exercise.name for exercise in of_lesson(lesson)]
+    missing = [name for name in names if name not in passed]
+    print(f"{len(names) - len(missing)} of {len(names)} exercises of lesson {lesson} pass in this notebook.")
+    if missing:
+        print(f"Not yet: {', '.join(missing)}")
+    return len(names) - len(missing)
