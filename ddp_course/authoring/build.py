@@ -113,8 +113,6 @@ def _unexecuted(lesson: Lesson) -> dict[str, Any]:
 def _run(lesson: Lesson, keep: bool) -> dict[str, Any]:
     """Both notebooks, executed and found fit to store. `keep`: excused cells keep their stored outputs."""
     notebooks = _unexecuted(lesson)
-    solved = answers(notebooks["solutions"], f"solutions/{lesson.source.name}")
-    audit_answers(notebooks["lessons"], solved, lesson.file("lessons"))
     with scratch(lesson.root) as place:
         for folder, notebook in notebooks.items():
             path = lesson.notebook(folder)
@@ -122,6 +120,7 @@ def _run(lesson: Lesson, keep: bool) -> dict[str, Any]:
             if keep and path.exists() and is_sealed(path.read_bytes()):
                 keep_excused(notebook, read(path))
             audit(notebook, lesson.file(folder))
+    solved = answers(notebooks["solutions"], f"solutions/{lesson.source.name}")
     audit_answers(notebooks["lessons"], solved, lesson.file("lessons"))
     return notebooks
 
