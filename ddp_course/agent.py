@@ -16,21 +16,42 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from ddp_course import worker
+
+SIGNALLED = 128  # added to the number of the signal that ended the agent, as a shell does
+_PATIENCE = 3  # seconds a rank has to end after SIGTERM; torchrun's own 30 are too long to sit before a notebook
+_GRACE = 0.5  # seconds between the first failure and the end of the other ranks
 
 
 class RankProcess:
     """One rank as a child process; what torchrun's agent needs of a `subprocess.Popen`."""
 
+    _all: ClassVar[list[RankProcess]] = []
+
     def __init__(self, pid: int, rank: int, attempt: int, tell: Callable[..., None]) -> None:
         self.pid = pid
         self.returncode: int | None = None
         self._rank, self._attempt, self._tell = rank, attempt, tell
+        self._all.append(self)
         tell(event="rank", rank=rank, attempt=attempt, pid=pid)
 
     def poll(self) -> int | None:
+        if self.returncode is None and self._reap() not in (None, 0, -signal.SIGTERM, -signal.SIGINT):
+            self._wait_for_others()
+        return self.returncode
+
+    def _wait_for_others(self) -> None:
+        """After the first failure: the ranks that are about to fail too get the time to say why."""
+        others = [other for other in self._all if other._attempt == self._attempt and other is not self]
+        if any(other.returncode for other in others):
+            return  # not the first
+        deadline = time.monotonic() + _GRACE
+        while any(other._reap() is None for other in others) and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+    def _reap(self) -> int | None:
         if self.returncode is None:
             pid, status, usage = os.wait4(self.pid, os.WNOHANG)
             if pid:
@@ -48,7 +69,7 @@ class RankProcess:
 
     def wait(self, timeout: float | None = None) -> int:
         deadline = None if timeout is None else time.monotonic() + timeout
-        while self.poll() is None:
+        while self._reap() is None:
             if deadline is not None and time.monotonic() >= deadline:
                 raise subprocess.TimeoutExpired("rank", timeout or 0.0)
             time.sleep(0.005)
@@ -63,6 +84,11 @@ def main(arguments: list[str], events_fd: int, warm: bool) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
 
+    close = api.SubprocessContext._close
+
+    def close_soon(context: api.SubprocessContext, death_sig: signal.Signals, timeout: int = 30) -> None:
+        close(context, death_sig, min(timeout, _PATIENCE))
+
     def tell(**event: Any) -> None:
         os.write(events_fd, (json.dumps(event) + "\n").encode())
 
@@ -75,8 +101,11 @@ def main(arguments: list[str], events_fd: int, warm: bool) -> int:
 
     # torchrun makes its workers through this name.
     api.get_subprocess_handler = RankHandler  # type: ignore[assignment]
+    api.SubprocessContext._close = close_soon  # type: ignore[assignment, method-assign]
     try:
         run.main(arguments)
+    except api.SignalException as error:
+        return SIGNALLED + int(error.sigval)
     except ChildFailedError as error:
         print(error, file=sys.stderr, flush=True)
         return 1

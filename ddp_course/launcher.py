@@ -9,16 +9,16 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from ddp_course import client, evidence, processes, transcript
+from ddp_course import agent, client, evidence, processes, transcript
 from ddp_course.errors import LaunchError, LaunchInterrupted
 from ddp_course.folders import RunFolder
+from ddp_course.interrupts import Interrupts
 from ddp_course.options import Options, parse, parser
 from ddp_course.run import Attempt, Rank, Ranks, Run
-from ddp_course.tail import Tail
 from ddp_course.views import Terminal, notebook_view
 
 _TICK = 0.02  # seconds between two looks at what the ranks wrote
-_GRACE = 1.0  # seconds a stopped run has to end by itself
+_GRACE = 0.7  # seconds a stopped run has to end by itself
 
 
 def launch(
@@ -61,33 +61,23 @@ class LiveRank:
     def __init__(self, rank: int) -> None:
         self.record = Rank(rank)
         self.state = "starting"
-        self.tails: list[Tail] = []
-        self.reports: Tail | None = None
         self.last_line = ""
         self.step: float | None = None
         self.total: float | None = None
 
-    def begin(self, attempt: Attempt) -> None:
-        self.close()
-        self.record.attempts.append(attempt)
-        self.state = "running"
-        self.tails = [Tail(attempt.path("out")), Tail(attempt.path("err"))]
-        self.reports = Tail(attempt.path("reports"))
-
     def poll(self) -> None:
-        for tail in self.tails:
-            if tail.poll():
-                self.last_line = tail.last_line
-        if self.reports and self.reports.poll():
+        if not self.record.attempts:
+            return
+        attempt = self.record.attempts[-1]
+        for kind in ("out", "err"):
+            if attempt.tail(kind).poll():
+                self.last_line = attempt.tail(kind).last_line
+        if attempt.tail("reports").poll():
             try:
-                values = json.loads(self.reports.last_line)
+                values = json.loads(attempt.tail("reports").last_line)
             except ValueError:
                 return  # half a line: the rest comes with the next look
             self.step, self.total = values.get("step", self.step), values.get("total", self.total)
-
-    def close(self) -> None:
-        for tail in [*self.tails, *filter(None, [self.reports])]:
-            tail.close()
 
 
 class Live:
@@ -108,7 +98,9 @@ class Live:
             self.sessions.add(event["pid"])
         if kind == "rank":
             base = self.folder / f"attempt-{event['attempt']}" / f"rank-{event['rank']}"
-            self.ranks[event["rank"]].begin(Attempt(event["attempt"], event["pid"], base))
+            rank = self.ranks[event["rank"]]
+            rank.record.attempts.append(Attempt(event["attempt"], event["pid"], base))
+            rank.state = "running"
         elif kind == "exit":
             rank = self.ranks[event["rank"]]
             attempt = rank.record.attempts[-1]
@@ -123,39 +115,43 @@ def start(options: Options, view: View | None, warm: bool | None = None) -> Run:
     """Run `options` and wait for the end, showing it in `view`. Raises LaunchError only where nothing started."""
     options.check()
     warm = client.can_fork() if warm is None else warm
-    folder = RunFolder()
-    try:
-        return _Launch(options, folder.path, view, warm).run()
-    finally:
-        folder.close()
+    with Interrupts() as interrupts:
+        folder = RunFolder()
+        try:
+            run = _Launch(options, folder.path, view, warm, interrupts).run()
+        finally:
+            folder.close()
+    if run.outcome == "interrupted":
+        raise LaunchInterrupted
+    return run
 
 
 class _Launch:
-    def __init__(self, options: Options, folder: Path, view: View | None, warm: bool) -> None:
+    def __init__(self, options: Options, folder: Path, view: View | None, warm: bool, interrupts: Interrupts) -> None:
         self._live = Live(options, folder)
         self._view = view
         self._options = options
         self._folder = folder
+        self._interrupts = interrupts
         self._buffer = b""
         self._socket = client.open_run(warm)
 
     def run(self) -> Run:
-        outcome = "interrupted"
+        outcome = "lost"
         try:
             self._request(do="start", agents=[self._job()])
             outcome = self._watch()
             if outcome == "timeout":
                 evidence.collect(rank.record.attempts[-1] for rank in self._live.ranks if rank.record.attempts)
-        except KeyboardInterrupt:
-            pass
         finally:
             self._stop(_GRACE if outcome == "interrupted" else 0.0)
             self._socket.close()
         run = self._finish(outcome)
         if self._view:
             self._view.close(run)
-        if outcome == "interrupted":
-            raise LaunchInterrupted
+        for rank in run.ranks:
+            for attempt in rank.attempts:
+                attempt.close()
         return run
 
     def _job(self) -> dict[str, Any]:
@@ -183,10 +179,13 @@ class _Launch:
         """Until the run has ended or its time is up. Returns the outcome."""
         deadline = time.monotonic() + self._options.timeout
         while time.monotonic() < deadline:
+            if self._interrupts.pending:
+                return "interrupted"
             if not self._events(_TICK):
-                if self._live.agent_exit is None:
+                code = self._live.agent_exit
+                if code is None or code < 0 or code >= agent.SIGNALLED:
                     return "lost"
-                return "finished" if self._live.agent_exit == 0 else "failed"
+                return "failed" if code else "finished"
             for rank in self._live.ranks:
                 rank.poll()
             if self._view:
@@ -217,8 +216,6 @@ class _Launch:
     def _finish(self, outcome: str) -> Run:
         live = self._live
         ranks = [rank.record for rank in live.ranks]
-        for rank in live.ranks:
-            rank.close()
         run = Run(
             command=self._options.command,
             folder=self._folder,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddp_course.errors import LaunchError
+from ddp_course.tail import Tail
 
 if TYPE_CHECKING:
     import pandas
@@ -31,17 +32,31 @@ class Attempt:
     peak_bytes: int = 0
     ended_ns: int = 0
     stopped: bool = False  # by SIGSTOP, when the run was ended at its time limit
+    _tails: dict[str, Tail] = field(default_factory=dict, repr=False)
+    _kept: dict[str, bytes] = field(default_factory=dict, repr=False)
 
     def path(self, kind: str) -> Path:
         """The file of a kind: out, err, reports, error, stacks, collectives or ask."""
         return self.base.with_suffix(f".{kind}")
+
+    def tail(self, kind: str) -> Tail:
+        """The file of a kind as it grows. It stays readable where the folder is deleted, until `close()`."""
+        return self._tails.setdefault(kind, Tail(self.path(kind)))
 
     def text(self, kind: str) -> str:
         """The whole of a file as text; '' where there is none. Bytes that are not UTF-8 become U+FFFD."""
         try:
             return self.path(kind).read_bytes().decode(errors="replace")
         except OSError:
-            return ""
+            return self._kept.get(kind, b"").decode(errors="replace")
+
+    def close(self) -> None:
+        """The run has ended: close the files. Of one that was deleted the first MiB is kept in memory."""
+        for kind, tail in self._tails.items():
+            if tail.size() and not self.path(kind).exists():
+                self._kept[kind] = tail.read(0, 1 << 20)
+            tail.close()
+        self._tails.clear()
 
     def json(self, kind: str) -> Any:
         """The content of a JSON file, or None where it is missing or cut off."""

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ddp_course.run import Attempt, Rank
-from ddp_course.tail import Excerpt, Tail
+from ddp_course.tail import Excerpt
 
 LINES = 400  # at most, for all ranks together
 
@@ -31,12 +31,8 @@ def transcript(command: str, ranks: list[Rank], cwd: Path, ended: str, hide_trac
 
 def _stream(rank: int, attempt: Attempt, kind: str, budget: int, cwd: Path, without: str) -> list[str]:
     label = f"rank {rank} │ " if kind == "out" else f"rank {rank} stderr │ "
-    tail = Tail(attempt.path(kind))
-    try:
-        excerpt = Excerpt(tail, budget)
-        head, end = excerpt.head.decode(errors="replace"), excerpt.tail.decode(errors="replace")
-    finally:
-        tail.close()
+    excerpt = Excerpt(attempt.tail(kind), budget)
+    head, end = excerpt.head.decode(errors="replace"), excerpt.tail.decode(errors="replace")
     if without:
         head, end = head.replace(without, ""), end.replace(without, "")
     lines = [label + clean(line, cwd) for line in _lines(head)]

@@ -8,7 +8,6 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ddp_course.tail import Tail
 from ddp_course.transcript import clean
 
 if TYPE_CHECKING:
@@ -130,11 +129,8 @@ class Terminal:
     def _print_file(self, rank: int, attempt: Any, kind: str, label: str, cwd: Any, complete: bool) -> None:
         key = (rank, attempt.number, kind)
         start = self._read.get(key, 0)
-        tail = Tail(attempt.path(kind))
-        try:
-            data = tail.read(start, tail.size() - start)
-        finally:
-            tail.close()
+        tail = attempt.tail(kind)
+        data = tail.read(start, tail.size() - start)
         if complete:
             data = data[: data.rfind(b"\n") + 1]
         self._read[key] = start + len(data)

@@ -70,7 +70,7 @@ def _redirect(files: RankFiles) -> None:
         # What `python -u`, torchrun's way to start a rank, gives: every write goes to the file at once.
         errors = getattr(sys, name).errors
         raw = io.FileIO(fd, "w", closefd=False)
-        stream = io.TextIOWrapper(raw, encoding="utf-8", errors=errors, write_through=True)  # type: ignore[arg-type]
+        stream = io.TextIOWrapper(raw, encoding="utf-8", errors=errors, write_through=True)
         stream.mode = "w"  # type: ignore[misc]
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
