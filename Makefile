@@ -5,6 +5,7 @@ PYTHON ?= python3
 BIN    := .venv/bin
 BASE   := .venv/.base
 FULL   := .venv/.full
+PIP    := $(BIN)/python -m pip --disable-pip-version-check $(if $(wildcard $(BASE)),--quiet)
 
 LESSONS   := $(sort $(wildcard lessons/*.ipynb))
 NOTEBOOKS := $(LESSONS) $(sort $(wildcard solutions/*.ipynb))
@@ -67,9 +68,10 @@ $(BASE): pyproject.toml constraints.txt
 	  echo "The course needs Python 3.10 to 3.13; '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)." >&2; \
 	  echo "Name one that is installed here:  PYTHON=python3.11 make $(firstword $(MAKECMDGOALS))" >&2; exit 1; }
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@echo 'Bringing .venv up to date: a few minutes the first time, most of them for PyTorch.'
+	$(PIP) install -c constraints.txt -e .
 	@touch $@
 
 $(FULL): $(BASE)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[authoring,test]'
+	$(PIP) install -c constraints.txt -e '.[authoring,test]'
 	@touch $@
