@@ -11,7 +11,8 @@ LESSONS   := $(sort $(wildcard lessons/*.ipynb))
 NOTEBOOKS := $(LESSONS) $(sort $(wildcard solutions/*.ipynb))
 
 # JupyterLab keeps its token and its 127.0.0.1. As root, as in every container, it starts only when told to.
-LAB := $(if $(filter 0,$(shell id -u)),--allow-root)
+LAB := $(if $(LESSONS),--LabApp.default_url=/lab/tree/$(notdir $(firstword $(LESSONS)))) \
+       $(if $(filter 0,$(shell id -u)),--allow-root)
 
 # Serial: each notebook starts ranks of its own. Every stored output is compared, so the live panel is off.
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout 120 \
@@ -35,11 +36,11 @@ IN_LESSONS = cd $(or $(wildcard lessons),.) && PATH="$(CURDIR)/$(BIN):$$PATH" &&
 lab: $(BASE)
 	@$(IN_LESSONS) && ddp-course doctor
 	$(IN_LESSONS) && JUPYTER_CONFIG_PATH="$(CURDIR)/ddp_course/jupyter:$$JUPYTER_CONFIG_PATH" \
-	  jupyter lab $(LAB) $(notdir $(firstword $(LESSONS))) $(ARGS)
+	  jupyter lab $(LAB) $(ARGS)
 
 test: $(FULL)
 	$(BIN)/python -m pytest -m 'not slow' tests $(ARGS)
-	DDP_COURSE_PANEL=off $(BIN)/python -m pytest $(NBVAL) $(NOTEBOOKS)
+	$(if $(NOTEBOOKS),DDP_COURSE_PANEL=off $(BIN)/python -m pytest $(NBVAL) $(NOTEBOOKS))
 
 test-fast: $(FULL)
 	$(BIN)/python -m pytest -m 'not slow and not browser' tests $(ARGS)
