@@ -40,7 +40,7 @@ lab: $(BASE)
 
 test: $(FULL)
 	$(BIN)/python -m pytest -m 'not slow' tests $(ARGS)
-	$(if $(NOTEBOOKS),DDP_COURSE_PANEL=off $(BIN)/python -m pytest $(NBVAL) $(NOTEBOOKS))
+	$(if $(strip $(NOTEBOOKS)),DDP_COURSE_PANEL=off $(BIN)/python -m pytest $(NBVAL) $(NOTEBOOKS))
 
 test-fast: $(FULL)
 	$(BIN)/python -m pytest -m 'not slow and not browser' tests $(ARGS)
