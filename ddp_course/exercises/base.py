@@ -1,7 +1,7 @@
 """What an exercise is, and how values are compared.
 
-A check goes through cases. For each case every rank computes `expected` before it has seen the learner's
-file, then calls `run` with what the file defines; the notebook compares what came back in `judge`.
+A check goes through cases. For each case rank 0 computes `expected` before it has seen the learner's file,
+then every rank calls `run` with what the file defines; the notebook compares what came back in `judge`.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ class Exercise:
     tested: ClassVar[str]  # what a passed check covered, after the numbers of ranks
     worlds: ClassVar[tuple[int, ...]] = (2, 3, 4)
     tolerance: ClassVar[float] = 1e-9  # relative, for float64; float32 cases say "tolerance" themselves
+    oracle_needs_all_ranks: ClassVar[bool] = False  # `expected` calls collectives
 
     def cases(self, pick: random.Random, world: int) -> list[Case]:
         """The cases for `world` ranks. Each is JSON, with "what": what a learner reads of it after "3 ranks".
 
-        The engine adds "seed", "world" and "index". Draw sizes from `pick`, data in the rank from the seed.
+        The engine adds "seed" (unless given), "world" and "index". Draw sizes from `pick`, data from the seed.
         """
         raise NotImplementedError
 
     def expected(self, case: Case, rank: int) -> Any:
-        """The right result, computed on every rank before the learner's file is read; rank 0's counts.
+        """The right result, computed before the learner's file is read. Only rank 0's counts.
 
         A dict with "value", and with "known": [value, explanation] for each usual wrong answer.
         """

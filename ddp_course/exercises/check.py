@@ -134,7 +134,7 @@ def make_cases(exercise: Exercise, world: int, seeds: Sequence[int]) -> list[Cas
         pick = random.Random(f"{seed} {exercise.name} {world}")
         for case in exercise.cases(pick, world):
             numbers = {"index": len(cases), "world": world, "given": seed, "seed": pick.randrange(1 << 30)}
-            cases.append({"what": "", **case, **numbers})
+            cases.append({"what": "", **numbers, **case})
     return cases
 
 

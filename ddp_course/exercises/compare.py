@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 
+_PER_RANK = "per rank"
+
 
 def compare(expected: Any, seen: list[Any], known: Iterable[Any] = (), tolerance: float = 1e-9) -> str | None:
     """None where every rank has the expected value; else the feedback, with the rank farthest off.
 
-    `expected` is a number, a boolean or nested lists of them, or a list with one such for each rank under
-    `PerRank`. `known` holds pairs (value, explanation) of usual wrong answers.
+    `expected` is a number, a boolean or nested lists of them; `per_rank` of such; or a dict of such by name.
+    `known` holds pairs (value, explanation) of usual wrong answers, each of the same form.
     """
+    if isinstance(expected, dict) and _PER_RANK not in expected:
+        return _compare_by_name(expected, seen, known, tolerance)
     wrong = [rank for rank, value in enumerate(seen) if not same(_at(expected, rank), value, tolerance)]
     if not wrong:
         return None
@@ -28,11 +32,21 @@ def compare(expected: Any, seen: list[Any], known: Iterable[Any] = (), tolerance
 
 def per_rank(values: list[Any]) -> dict[str, Any]:
     """An expected value that differs between the ranks."""
-    return {"per rank": values}
+    return {_PER_RANK: values}
+
+
+def _compare_by_name(expected: dict[str, Any], seen: list[Any], known: Iterable[Any], tolerance: float) -> str | None:
+    known = list(known)
+    for name, value in expected.items():
+        here = [one.get(name) if isinstance(one, dict) else one for one in seen]
+        known_here = [(wrong[name], why) for wrong, why in known if name in wrong]
+        if feedback := compare(value, here, known_here, tolerance):
+            return f"{name}: {feedback}"
+    return None
 
 
 def _at(value: Any, rank: int) -> Any:
-    return value["per rank"][rank] if isinstance(value, dict) else value
+    return value[_PER_RANK][rank] if isinstance(value, dict) else value
 
 
 def same(expected: Any, seen: Any, tolerance: float) -> bool:

@@ -35,11 +35,9 @@ def main() -> None:
     exercise = find(name)
     dist.init_process_group("gloo")
     rank = dist.get_rank()
-    for case in job["cases"]:
+    for case in job["cases"] if rank == 0 or exercise.oracle_needs_all_ranks else ():
         torch.manual_seed(case["seed"])
-        expected = exercise.expected(case, rank)  # on every rank: it may need collectives itself
-        if rank == 0:
-            send(case=case["index"], expected=expected)
+        send(case=case["index"], expected=exercise.expected(case, rank))
     try:
         answer = load(name, file)
         for case in job["cases"]:

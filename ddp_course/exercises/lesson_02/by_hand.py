@@ -1,0 +1,283 @@
+"""Lesson 2, section 3: DistributedDataParallel, written by the learner."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+from ddp_course.exercises.base import Call, Case, Exercise
+from ddp_course.exercises.compare import compare, rank_list
+
+STEPS = 3
+
+
+def make_net(width: int) -> Any:
+    """A net with a tied, a frozen and an unused layer, and a buffer that matters."""
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        scale: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.frozen = nn.Linear(width, width), nn.Linear(width, width)
+            self.last, self.unused = nn.Linear(width, width), nn.Linear(width, 1)
+            self.last.weight = self.first.weight
+            self.frozen.requires_grad_(False)
+            self.register_buffer("scale", torch.rand(width) + 0.5)
+
+        def forward(self, x: Any) -> Any:
+            return self.last(torch.tanh(self.frozen(torch.tanh(self.first(x)) * self.scale)))
+
+    return Net()
+
+
+class ByHand(Exercise):
+    """What both ways to write DDP share: the training they are put through, and its one-process result."""
+
+    lesson, section = "02", 3
+
+    def cases(self, pick: random.Random, world: int) -> list[Case]:
+        return [
+            {"width": pick.randint(3, 6), "batch": pick.randint(1, 4), "what": "with other weights on each rank"},
+        ]
+
+    def expected(self, case: Case, rank: int) -> Any:
+        shape = case["seed"], case["world"], case["width"], case["batch"]
+        return dict(_one_process(*shape))
+
+    def train(self, answer_class: Any, case: Case, rank: int) -> Any:
+        """Train the learner's wrapper; what it sent in the last step, during backward and in all."""
+        import torch
+        from torch.nn.parallel import DistributedDataParallel
+
+        from ddp_course.exercises.ranks import collectives, mark, mse, sgd, values, watching
+
+        net = _net(case["seed"] + rank, case["width"])
+        model = answer_class(net)
+        optimizer = sgd(net)
+        with watching(torch.distributed, "all_reduce") as calls:
+            for batches in _batches(case["seed"], case["world"], case["width"], case["batch"]):
+                optimizer.zero_grad()
+                since, calls[:] = mark(), []
+                loss = mse(model, batches[rank])
+                loss.backward()
+                during = collectives(since)
+                model.finish()
+                sent = collectives(since)
+                optimizer.step()
+        return {
+            "value": values(net),
+            "during": sum(name == "all_reduce" for name, _, _ in during),
+            "sent": [sum(counts) for name, counts, _ in sent if name == "all_reduce"],
+            "waits": sum(not (call.get("async_op") or call.get("3")) for call in calls),
+            "wraps": any(isinstance(module, DistributedDataParallel) for module in model.modules()),
+        }
+
+    def judge(self, case: Case, expected: Any, seen: list[Any], calls: list[list[Call]]) -> str | None:
+        if any(one["wraps"] for one in seen):
+            return "your class hands the work to PyTorch's DistributedDataParallel. Here you build it yourself."
+        if wrong := compare(expected["value"], [one["value"] for one in seen], expected["known"], self.tolerance):
+            return f"after {STEPS} steps, {wrong}"
+        odd = [rank for rank, one in enumerate(seen) if one["sent"] != seen[0]["sent"]]
+        if odd:
+            ours, first = seen[odd[0]]["sent"], seen[0]["sent"]
+            return f"{rank_list(odd)} sent other all-reduces than rank 0: {ours} against {first}."
+        return self.judge_traffic(case, expected, seen[0])
+
+    def judge_traffic(self, case: Case, expected: Any, one: Any) -> str | None:
+        """Feedback on what was sent in one step, where the values are right."""
+        raise NotImplementedError
+
+
+@cache
+def _one_process(seed: int, world: int, width: int, batch: int) -> dict[str, Any]:
+    """The right weights after the training, and those that the usual mistakes give."""
+    from ddp_course.exercises.ranks import simulate, values, values_per_rank
+
+    steps = _batches(seed, world, width, batch)
+
+    def same() -> list[Any]:
+        return [_net(seed, width) for _ in range(world)]
+
+    def own() -> list[Any]:
+        return [_net(seed + rank, width) for rank in range(world)]
+
+    own_buffers = same()
+    for net, other in zip(own_buffers, own(), strict=True):
+        net.scale = other.scale
+    known = [
+        [simulate(same(), steps, "sum"), f"Your gradients are the sum, exactly {world}× the mean."],
+        [simulate(same(), steps, "own"), "The ranks drift apart: each one steps with its own gradient."],
+        [simulate(own(), steps, "mean"), "Every rank started from its own weights. Whose should all start from?"],
+        [
+            simulate(own_buffers, steps, "mean"),
+            "The parameters start alike, but the buffers are still each rank's own.",
+        ],
+        [own(), "Nothing was trained: the weights are those from the start."],
+    ]
+    right = simulate(same(), steps)[0]
+    return {"value": values(right), "known": [[values_per_rank(nets), why] for nets, why in known]}
+
+
+def _net(seed: int, width: int) -> Any:
+    from ddp_course.exercises.ranks import seeded
+
+    return seeded(seed, lambda: make_net(width))
+
+
+def _batches(seed: int, world: int, width: int, batch: int) -> Any:
+    from ddp_course.exercises.ranks import randn
+
+    pairs = randn(seed + 99, STEPS, world, 2, batch, width)
+    return [[(pair[0], pair[1]) for pair in step] for step in pairs]
+
+
+class DdpByHand(ByHand):
+    """Hooks, and one all-reduce a parameter."""
+
+    name = "ddp_by_hand"
+    title = "write DDP yourself: a hook and an all-reduce for each parameter"
+    minutes, difficulty = 15, 2
+    tested = "equal to one process; tied, frozen and unused parameters; all-reduces counted"
+    stub = '''\
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+class HandDDP(nn.Module):
+    """DistributedDataParallel with one all-reduce for each trainable parameter, sent while backward runs."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+        raise NotImplementedError
+
+    def forward(self, *inputs):
+        return self.module(*inputs)
+
+    def finish(self):
+        """Called after every backward(): when it returns, each gradient is the mean over the ranks."""
+        raise NotImplementedError
+'''
+    hints = (
+        "Two jobs in __init__. First: every rank must start from the same parameters and buffers, rank 0's. Second: "
+        "ask autograd to tell you when a gradient is ready.",
+        "dist.broadcast(tensor, src=0) inside torch.no_grad() for the first job. For the second, "
+        "parameter.register_post_accumulate_grad_hook(f) calls f(parameter) when .grad is complete. Frozen parameters "
+        "have no gradient to wait for.",
+        "In the hook, start dist.all_reduce(parameter.grad, async_op=True) and keep what it returns in a list. "
+        "finish() waits for each of them, then turns each sum into a mean, and empties the list for the next step.",
+    )
+
+    def run(self, answer: SimpleNamespace, case: Case, rank: int) -> Any:
+        return self.train(answer.HandDDP, case, rank)
+
+    def judge_traffic(self, case: Case, expected: Any, one: Any) -> str | None:
+        width = case["width"]
+        used, unused = [width * width, width, width], [width, 1]  # the tied weight counts once
+        sent = sorted(one["sent"])
+        if sent not in (sorted(used), sorted(used + unused)):
+            return (
+                f"the values are right, but a step sent {len(sent)} all-reduces, of {sent} elements.\n"
+                f"3 parameters get a gradient, of {sorted(used)} elements: one all-reduce each, also for a tied one."
+            )
+        if one["during"] < len(used):
+            return (
+                f"the values are right, but {one['during']} of {len(sent)} all-reduces started while backward ran.\n"
+                "A hook on each parameter starts its all-reduce at once; finish() comes too late to overlap."
+            )
+        return None
+
+
+class DdpBuckets(ByHand):
+    """The same with buckets."""
+
+    name = "ddp_buckets"
+    title = "write DDP yourself: buckets"
+    minutes, difficulty = 25, 3
+    tested = "equal to one process; bucket sizes for three caps; all-reduces started during backward"
+    stub = '''\
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+class BucketDDP(nn.Module):
+    """DistributedDataParallel with one all-reduce for each bucket of gradients.
+
+    Buckets hold the trainable parameters from the last to the first. A bucket closes as soon as it holds cap
+    bytes or more; the last one may hold less. Its all-reduce starts, async_op=True, when its last gradient is ready.
+    """
+
+    def __init__(self, module, cap):
+        super().__init__()
+        self.module = module
+        for tensor in [*module.parameters(), *module.buffers()]:
+            dist.broadcast(tensor.detach(), src=0)
+        raise NotImplementedError
+
+    def forward(self, *inputs):
+        return self.module(*inputs)
+
+    def finish(self):
+        """Called after every backward(): sends buckets that are still incomplete, with zeros for gradients that
+        never came, and waits. When it returns, each gradient is the mean over the ranks."""
+        raise NotImplementedError
+'''
+    hints = (
+        "Build the buckets first: lists of parameters, from reversed(list(module.parameters())), frozen ones left out. "
+        "Print their sizes in bytes before you write a hook.",
+        "A hook has to know its bucket: keep a count of the gradients that are ready in each. When it reaches the "
+        "number of parameters, the bucket can go. To send it at once, copy its gradients into one flat tensor.",
+        "torch.cat([g.flatten() for g in grads]) makes the flat tensor; async_op=True returns a handle. In finish(), "
+        "wait, divide, and copy each slice back into its gradient; split() by numel() gives the slices. Then reset "
+        "the counts.",
+    )
+
+    def cases(self, pick: random.Random, world: int) -> list[Case]:
+        width = pick.randint(3, 6)
+        square = width * width
+        same = {"width": width, "batch": pick.randint(1, 4), "seed": pick.randrange(1 << 30)}
+        caps = [1, (square + width) * 4, 1 << 20]
+        return [{**same, "cap": cap, "what": f"with a cap of {cap:,} byte{'s' * (cap > 1)}"} for cap in caps]
+
+    def expected(self, case: Case, rank: int) -> Any:
+        width = case["width"]
+        counts = [1, width, width, width, width * width]  # unused, last.bias, first: from the last to the first
+        buckets: list[int] = []
+        room = 0
+        for count in counts:
+            if room <= 0:
+                buckets.append(0)
+                room = case["cap"]
+            buckets[-1] += count
+            room -= count * 8
+        return {**super().expected(case, rank), "buckets": buckets}
+
+    def run(self, answer: SimpleNamespace, case: Case, rank: int) -> Any:
+        return self.train(lambda net: answer.BucketDDP(net, case["cap"]), case, rank)
+
+    def judge_traffic(self, case: Case, expected: Any, one: Any) -> str | None:
+        sent, buckets = one["sent"], expected["buckets"]
+        if sorted(sent) != sorted(buckets):
+            bytes_sent, wanted = [8 * n for n in sorted(sent)], [8 * n for n in sorted(buckets)]
+            return (
+                f"the values are right, but a step sent {len(sent)} all-reduces of {bytes_sent} bytes.\n"
+                f"A cap of {case['cap']:,} bytes gives {len(buckets)}, of {wanted} bytes."
+            )
+        if len(buckets) > 1 and one["during"] == 0:
+            return (
+                "the values are right, but no all-reduce started while backward ran.\n"
+                "A full bucket can go while earlier layers still compute: start it in the hook of its last gradient."
+            )
+        if one["waits"]:
+            return (
+                f"the values are right, but {one['waits']} of {len(sent)} all-reduces made backward wait.\n"
+                "async_op=True returns at once; finish() is the place to wait."
+            )
+        return None

@@ -1,0 +1,22 @@
+# feedback: The ranks drift apart
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+class HandDDP(nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+        self.pending = []
+        for tensor in [*module.parameters(), *module.buffers()]:
+            dist.broadcast(tensor.detach(), src=0)
+
+    def forward(self, *inputs):
+        return self.module(*inputs)
+
+    def finish(self):
+        for parameter, work in self.pending:
+            work.wait()
+            parameter.grad /= dist.get_world_size()
+        self.pending.clear()

@@ -1,0 +1,10 @@
+# feedback: That is the order of the forward pass.
+
+def bucket_bytes(sizes, first_cap, cap):
+    buckets, size, limit = [], 0, first_cap
+    for parameter in sizes:
+        size += parameter
+        if size >= limit:
+            buckets.append(size)
+            size, limit = 0, cap
+    return buckets + [size] if size else buckets

@@ -1,0 +1,22 @@
+# feedback: A collective ends only when every rank of the group has called it.
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def save(path, model, optimizer, step):
+    states = [None] * dist.get_world_size()
+    if dist.get_rank() == 0:
+        dist.all_gather_object(states, torch.get_rng_state())
+        content = {"model": model.module.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
+        torch.save({**content, "random": states}, path + ".tmp")
+        os.replace(path + ".tmp", path)
+
+
+def load(path, model, optimizer):
+    content = torch.load(path, weights_only=True)
+    model.module.load_state_dict(content["model"])
+    optimizer.load_state_dict(content["optimizer"])
+    torch.set_rng_state(content["random"][dist.get_rank()])
+    return content["step"]
