@@ -18,6 +18,7 @@ from ddp_course.run import Attempt, Rank, Ranks, Run
 from ddp_course.views import Terminal, notebook_view
 
 _TICK = 0.02  # seconds between two looks at what the ranks wrote
+_SERVER_STARTS_WITHIN = 300.0  # seconds; importing torch from a slow network disk takes minutes
 _GRACE = 0.7  # seconds a stopped run has to end by itself
 
 
@@ -89,13 +90,21 @@ class Live:
         self.ranks = [LiveRank(rank) for rank in range(options.nproc)]
         self.sessions: set[int] = set()
         self.agent_exit: int | None = None
-        self.started = time.monotonic()
-        self.started_at = time.time()
+        self.began = time.monotonic()
+        self.began_at = time.time()
+        self.started: float | None = None  # when the agent was: a server may import torch before
+
+    def overdue(self) -> bool:
+        """Whether the time limit has passed. It counts from the start of the agent."""
+        if self.started is None:
+            return time.monotonic() > self.began + _SERVER_STARTS_WITHIN
+        return time.monotonic() > self.started + self.options.timeout
 
     def event(self, event: dict[str, Any]) -> None:
         kind = event["event"]
         if kind in ("agent", "rank"):
             self.sessions.add(event["pid"])
+            self.started = self.started or time.monotonic()
         if kind == "rank":
             base = self.folder / f"attempt-{event['attempt']}" / f"rank-{event['rank']}"
             rank = self.ranks[event["rank"]]
@@ -177,8 +186,7 @@ class _Launch:
 
     def _watch(self) -> str:
         """Until the run has ended or its time is up. Returns the outcome."""
-        deadline = time.monotonic() + self._options.timeout
-        while time.monotonic() < deadline:
+        while not self._live.overdue():
             if self._interrupts.pending:
                 return "interrupted"
             if not self._events(_TICK):
@@ -207,11 +215,13 @@ class _Launch:
 
     def _stop(self, grace: float) -> None:
         """End every process of the run: ask, kill after `grace` seconds, without the server if it is silent."""
+        if self._live.started is None:
+            return  # nothing runs; the server finds the socket closed and starts nothing
         self._request(do="stop", grace=grace)
         deadline = time.monotonic() + grace + 3
         while time.monotonic() < deadline and self._events(0.1):
             pass
-        processes.end_sessions(self._live.sessions, self._live.started_at)
+        processes.end_sessions(self._live.sessions, self._live.began_at)
 
     def _finish(self, outcome: str) -> Run:
         live = self._live
@@ -223,7 +233,7 @@ class _Launch:
             script=Path(self._options.script).resolve(),
             ranks=Ranks(ranks),
             outcome=outcome,
-            seconds=time.monotonic() - live.started,
+            seconds=time.monotonic() - live.began,
             timeout=self._options.timeout,
             agent_exit=live.agent_exit,
         )

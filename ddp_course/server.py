@@ -91,7 +91,7 @@ class Server:
             data = run.socket.recv(1 << 20)
         except OSError:
             data = b""
-        if not data:
+        if not data or self._abandoned(run):
             self._end(run)
             return
         buffer.extend(data)
@@ -103,6 +103,13 @@ class Server:
                     self._start(run, node, job)
             elif request["do"] == "stop":
                 self._stop(run, request["grace"])
+
+    def _abandoned(self, run: _Run) -> bool:
+        """Whether the notebook has closed the run's socket already, behind what it sent."""
+        try:
+            return not run.socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
 
     def _start(self, run: _Run, node: int, job: dict[str, Any]) -> None:
         events, events_write = os.pipe()

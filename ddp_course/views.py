@@ -79,7 +79,7 @@ class Panel:
 
 def _table(live: Live) -> str:
     rows = "".join(_row(rank) for rank in live.ranks)
-    seconds = int(time.monotonic() - live.started)
+    seconds = int(time.monotonic() - live.began)
     return (
         '<div role="status" style="font-family:var(--jp-code-font-family,monospace);font-size:13px;'
         f'line-height:1.5">$ {html.escape(live.options.command)}'

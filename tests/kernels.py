@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ class Kernel:
     def __init__(self, folder: Path, panel: bool = False) -> None:
         env = {**os.environ, "DDP_COURSE_PANEL": "on" if panel else "off"}
         self.manager = KernelManager(kernel_name="python3")
-        self.manager.start_kernel(cwd=str(folder), env=env)
+        self.manager.start_kernel(cwd=str(folder), env=env, stderr=subprocess.DEVNULL)
         self.client: BlockingKernelClient = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=60)
