@@ -1,0 +1,141 @@
+"""The drawings of the lessons: values of real runs in, a `Picture` out. No state, no side effects."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+
+# Okabe and Ito's colours, which colour-blind people can tell apart, in the order in which ranks take them.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+_DARK = "#222222"
+_DPI = 110
+
+
+class Picture(Figure):
+    """A matplotlib figure that a notebook stores as a PNG, with its caption as the text beside it.
+
+    `caption` is one line that says in words what the picture shows. Not pyplot's: nothing is shown twice,
+    and no backend is chosen.
+    """
+
+    def __init__(self, caption: str, width: float = 8.0, height: float = 3.2) -> None:
+        super().__init__(figsize=(width, height), dpi=_DPI, layout="constrained")
+        self.caption = caption
+
+    def __repr__(self) -> str:
+        return f"[picture] {self.caption}"
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        self.savefig(file, format="png", metadata={"Software": None})  # the same bytes each time
+        return file.getvalue()
+
+    def _ipython_display_(self) -> None:
+        """Show the PNG and the caption, whatever pyplot has registered for figures."""
+        from IPython.display import display
+
+        display({"image/png": self._repr_png_(), "text/plain": repr(self)}, raw=True)
+
+
+def sampler_map(orders: Mapping[str, Sequence[Sequence[Sequence[int]]]], samples: int) -> Picture:
+    """Which rank sees which sample in which epoch, one panel for each way to sample.
+
+    `orders` maps a panel's title to `[epoch][rank]` → the indices that this rank got, each in
+    0 … `samples` − 1. A cell's colour and number are the rank; a split cell was seen by several ranks, a
+    hatched one by none. Raises ValueError for an index outside the range.
+    """
+    picture = Picture(
+        "Samples across, epochs down; number and colour are the rank that sees the sample. "
+        "Split: seen twice. Hatched: not seen.",
+        height=0.75 + 0.3 * max(len(epochs) for epochs in orders.values()),
+    )
+    panels = picture.subplots(1, len(orders), sharey=True, squeeze=False)[0]
+    for axes, (title, epochs) in zip(panels, orders.items(), strict=True):
+        for epoch, ranks in enumerate(epochs):
+            seen: list[list[int]] = [[] for _ in range(samples)]
+            for rank, indices in enumerate(ranks):
+                for index in indices:
+                    if not 0 <= index < samples:
+                        raise ValueError(f"{title}, epoch {epoch}: rank {rank} has sample {index} of {samples}")
+                    seen[index].append(rank)
+            for sample, who in enumerate(seen):
+                _cell(axes, sample, epoch, who)
+        axes.set(xlim=(0, samples), ylim=(len(epochs), 0), title=title, xlabel="sample (index)", aspect="equal")
+        axes.set_xticks([i + 0.5 for i in range(samples)], [str(i) for i in range(samples)])
+        axes.set_yticks([i + 0.5 for i in range(len(epochs))], [str(i) for i in range(len(epochs))])
+        axes.tick_params(length=0, labelsize=8)
+        axes.title.set_fontsize(9.5)
+    panels[0].set_ylabel("epoch")
+    return picture
+
+
+def _cell(axes: Axes, x: int, y: int, ranks: Sequence[int]) -> None:
+    """One cell of the map: a strip for each rank that saw the sample."""
+    if not ranks:
+        axes.add_patch(Rectangle((x, y), 1, 1, facecolor="white", edgecolor="#888888", hatch="////", linewidth=0))
+    width = 1 / max(1, len(ranks))
+    for position, rank in enumerate(ranks):
+        left = x + position * width
+        axes.add_patch(Rectangle((left, y), width, 1, facecolor=COLOURS[rank % len(COLOURS)], linewidth=0))
+        size = 8 if len(ranks) == 1 else 6.5
+        ink = "white" if rank % len(COLOURS) == 0 else "black"
+        axes.text(left + width / 2, y + 0.53, str(rank), ha="center", va="center", fontsize=size, color=ink)
+    axes.add_patch(Rectangle((x, y), 1, 1, fill=False, edgecolor="white", linewidth=1.2))
+
+
+def loss_curves(curves: Mapping[str, Sequence[float]], tolerance: float = 1e-4) -> Picture:
+    """Loss curves of several runs on each other, and how far each is from the first.
+
+    `curves` maps a run's name to its loss after each step, in nats per byte; all of one length.
+    `tolerance` is drawn into the right half as the line to stay below.
+    """
+    names = list(curves)
+    picture = Picture(
+        f"Left: the losses of {' and '.join(names)}, on each other. "
+        f"Right: how far they are apart at each step, below the dashed line at {tolerance:g}."
+    )
+    left, right = picture.subplots(1, 2, width_ratios=(3, 2))
+    first = curves[names[0]]
+    steps = range(len(first))
+    for number, (name, losses) in enumerate(curves.items()):
+        style = {"linewidth": 6.0, "alpha": 0.45} if number == 0 else {"linewidth": 1.6, "linestyle": "--"}
+        left.plot(steps, losses, color=COLOURS[number] if number == 0 else _DARK, label=name, **style)
+        if number:
+            apart = [max(abs(a - b), 1e-9) for a, b in zip(first, losses, strict=True)]  # a log axis has no 0
+            right.semilogy(steps, apart, "o", markersize=3.5, color=_DARK, label=f"{name} against {names[0]}")
+    left.set(xlabel="step", ylabel="loss (nats per byte)", title="loss on the global batch")
+    left.legend(frameon=False)
+    right.axhline(tolerance, color=COLOURS[5], linestyle="--", linewidth=1.4)
+    right.text(len(first) - 1, tolerance * 1.5, f"{tolerance:g}", ha="right", va="bottom", color=COLOURS[5])
+    right.set(xlabel="step", ylabel="|difference| (nats per byte)", title="how far apart", ylim=(5e-10, 1e-2))
+    _tidy(left, right)
+    return picture
+
+
+def training_curve(steps: Sequence[int], losses: Sequence[float], levels: Mapping[str, float]) -> Picture:
+    """The loss of one training run over its steps, with horizontal lines to compare it with.
+
+    `losses` and the values of `levels` (name → height) are in nats per byte.
+    """
+    picture = Picture("The training loss falls step by step, past " + " and ".join(levels) + ".")
+    axes = picture.subplots()
+    axes.plot(steps, losses, color=COLOURS[0], linewidth=2, marker="o", markersize=3)
+    for number, (name, height) in enumerate(levels.items()):
+        axes.axhline(height, color=COLOURS[(5, 2)[number % 2]], linestyle=("--", ":")[number % 2], linewidth=1.6)
+        axes.text(steps[-1], height, f"{name} {height:.2f}", ha="right", va="bottom", fontsize=9)
+    axes.set(xlabel="step", ylabel="loss (nats per byte)", title="training loss on the global batch")
+    _tidy(axes)
+    return picture
+
+
+def _tidy(*panels: Axes) -> None:
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.title.set_fontsize(10)
