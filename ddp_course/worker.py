@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 
 FOLDER_VARIABLE = "DDP_COURSE_RUN_FOLDER"
 _PR_SET_PDEATHSIG = 1
+_RESERVE, _RESERVE_BYTES = ".reserve", 1 << 15
 
 
 def stack_signal() -> int:
@@ -74,6 +75,7 @@ def _redirect(files: RankFiles) -> None:
         stream.mode = "w"  # type: ignore[misc]
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+    files("reserve").write_bytes(bytes(_RESERVE_BYTES))
     faulthandler.enable(2)
     stacks = os.open(files("stacks"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     faulthandler.register(stack_signal(), stacks, all_threads=True)
@@ -148,8 +150,8 @@ def _record(error: BaseException, files: RankFiles) -> None:
     _write_torch_error_file(error)
     try:
         sys.excepthook(type(error), error, error.__traceback__)
-    except Exception:
-        traceback.print_exc()
+    except Exception as failure:
+        _say(f"sys.excepthook failed: {failure!r}")
 
 
 def _description(error: BaseException) -> dict[str, Any]:
@@ -182,17 +184,25 @@ def _write_torch_error_file(error: BaseException) -> None:
     try:
         Path(path).write_text(json.dumps({"message": message}))
     except OSError as failure:
-        print(f"could not write {path}: {failure}", file=sys.stderr)
+        _say(f"could not write {path}: {failure}")
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write `content` to `path` so that a reader sees all of it or nothing. A full disk is reported on stderr."""
+    """Write `content` to `path` so that a reader sees all of it or nothing; not at all where the disk is full."""
+    partial = path.with_suffix(path.suffix + ".part")
+    path.with_suffix(_RESERVE).unlink(missing_ok=True)  # room for this, also on a disk that is full
     try:
-        partial = path.with_suffix(path.suffix + ".part")
         partial.write_text(json.dumps(content))
         os.replace(partial, path)
     except OSError as failure:
-        print(f"could not write {path.name}: {failure}", file=sys.stderr)
+        _say(f"could not write {path.name}: {failure}")
+
+
+def _say(message: str) -> None:
+    try:
+        print(message, file=sys.stderr)
+    except OSError:
+        pass  # stderr is a file in the same folder
 
 
 def write_collectives(path: Path) -> None:
@@ -204,7 +214,7 @@ def write_collectives(path: Path) -> None:
 
         recorder.write(path)
     except Exception as failure:
-        print(f"could not write {path.name}: {failure}", file=sys.stderr)
+        _say(f"could not write {path.name}: {failure}")
 
 
 def _finish(code: int, files: RankFiles) -> NoReturn:
@@ -213,6 +223,7 @@ def _finish(code: int, files: RankFiles) -> NoReturn:
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         write_collectives(files("collectives"))
+        files("reserve").unlink(missing_ok=True)
     finally:
         for stream in (sys.stdout, sys.stderr):
             try:
