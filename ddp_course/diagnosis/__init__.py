@@ -1,37 +1,25 @@
-"""Why a run went wrong."""
+"""Why a run went wrong: `diagnose` reads what the ranks left and says it in one short block."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from ddp_course.diagnosis.block import Diagnosis
 
 if TYPE_CHECKING:
     from ddp_course.run import Run
 
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """One short block: what happened, who did it, where, why, and how to mend it."""
-
-    kind: str
-    culprits: list[int] = field(default_factory=list)
-    victims: list[int] = field(default_factory=list)
-    file: str | None = None
-    line: int | None = None
-    source: str | None = None
-    explanation: str = ""
-    fix: str = ""
-    section: str | None = None
-
-    def __str__(self) -> str:
-        return self.explanation
+__all__ = ["Diagnosis", "diagnose"]
 
 
 def diagnose(run: Run) -> Diagnosis | None:
-    """The diagnosis of a run that has ended; None for a clean one."""
-    if run.ok:
-        return None
-    for rank in run.ranks:
-        if rank.attempts and (error := rank.attempts[-1].json("error")):
-            return Diagnosis("exception", [rank.rank], explanation=error["traceback"])
-    return Diagnosis(run.outcome, explanation=f"the run ended: {run.outcome}")
+    """The diagnosis of a run that has ended; None for a clean one. Never raises."""
+    from ddp_course.diagnosis import report
+
+    try:
+        return report.diagnose(run)
+    except Exception as error:  # a bug here must not hide the run's own failure
+        if run.ok:
+            return None
+        what = f"{type(error).__name__}: {error}"
+        return Diagnosis(run.outcome, headline=f"the run failed, and so did its diagnosis: {what}")

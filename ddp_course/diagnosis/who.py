@@ -1,0 +1,146 @@
+"""Who did it: how each rank ended, which ended by their own doing, and which only suffered from it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ddp_course.diagnosis import causes
+from ddp_course.diagnosis.code import Frame, error_frames, learners, main_thread
+from ddp_course.run import Attempt, Run
+
+_AGENT_PATIENCE = 2.5  # seconds; the agent sends SIGKILL 3 s after SIGTERM
+_TAIL = 1 << 16
+_TORCHS_OWN = {"RuntimeError", "DistError", "DistBackendError", "DistNetworkError", "DistStoreError"}
+
+_UNSTABLE = (
+    (re.compile(r"\[(?:enforce fail at )?/\S+?\.(?:cc|cpp|h):\d+\] "), ""),  # where in PyTorch's C++ source
+    (re.compile(r"0x[0-9a-f]{4,}"), "0x…"),
+    (re.compile(r"(\d+\.\d+\.\d+\.\d+|localhost)\]?:\d+"), r"\1:…"),
+    (re.compile(r"\bpid \d+"), "pid …"),
+    (re.compile(r"(?<=\w/)\.ddp_course/runs/\d+"), ".ddp_course/runs/…"),
+)
+
+
+@dataclass
+class End:
+    """How one rank ended, in its last attempt."""
+
+    rank: int
+    attempt: Attempt
+
+    @property
+    def code(self) -> int | None:
+        return self.attempt.exit_code
+
+    @cached_property
+    def error(self) -> dict[str, Any] | None:
+        """The exception that ended it; SystemExit too."""
+        found = self.attempt.json("error")
+        return found if isinstance(found, dict) and "type" in found else None
+
+    @cached_property
+    def stderr(self) -> str:
+        """The last 64 KiB of what it wrote on stderr."""
+        try:
+            with open(self.attempt.path("err"), "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+                return file.read().decode(errors="replace")
+        except OSError:
+            return ""
+
+    @property
+    def raised(self) -> bool:
+        """Whether an exception ended it, other than a wish to exit."""
+        return self.error is not None and self.error["type"] != "SystemExit"
+
+    @property
+    def text(self) -> str:
+        """What the table of causes is searched with."""
+        if self.error is not None and self.raised:
+            return f"{self.error['type']}: {self.error['message']}"
+        return self.stderr
+
+    @property
+    def when(self) -> int:
+        """When it failed, in ns since the epoch."""
+        return int(self.error["time_ns"]) if self.error else self.attempt.ended_ns
+
+    @cached_property
+    def frames(self) -> list[Frame]:
+        """Where it stood when it ended, innermost first: its traceback, or what faulthandler wrote."""
+        if self.error:
+            return error_frames(self.error)
+        return main_thread(self.attempt.text("stacks")) or main_thread(self.stderr)
+
+    @property
+    def place(self) -> Frame | None:
+        return learners(self.frames)
+
+    @cached_property
+    def status(self) -> str:
+        """alive, done (exit code 0), failed (its own doing), timed out, lost (a connection), or ended (by the agent)."""
+        if self.code == 0 or (self.code is None and not self.raised):
+            return "done" if self.code == 0 else "alive"
+        if self.raised:
+            return self._of_exception()
+        if self.code in (-15, -2):
+            return "ended"
+        if self.code == -6 and causes.TIMED_OUT.search(self.stderr):
+            return "timed out"
+        if self.code == -6 and causes.LOST_CONNECTION.search(self.stderr):
+            return "lost"
+        return "failed"
+
+    def _of_exception(self) -> str:
+        assert self.error is not None
+        if self.error["type"] in ("KeyboardInterrupt", "SignalException"):
+            return "ended"
+        if self.error["type"] in _TORCHS_OWN:
+            if causes.TIMED_OUT.search(self.text):
+                return "timed out"
+            if causes.LOST_CONNECTION.search(self.text):
+                return "lost"
+        return "failed"
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """Ranks that failed in the same way have the same."""
+        if self.error:
+            return (self.error["type"], self.place)
+        return (self.code, self.place)
+
+
+def ends(run: Run) -> list[End]:
+    """How each rank ended in the last attempt; ranks that never started are left out."""
+    started = [rank for rank in run.ranks if rank.attempts]
+    last = max((rank.attempts[-1].number for rank in started), default=0)
+    found = [End(rank.rank, rank.attempts[-1]) for rank in started if rank.attempts[-1].number == last]
+    failed = [end.when for end in found if end.status == "failed" and end.when]
+    for end in found:
+        # The agent's own SIGKILL, for a rank that did not heed its SIGTERM.
+        late = failed and end.when > min(failed) + _AGENT_PATIENCE * 1e9
+        if end.code == -9 and end.status == "failed" and late:
+            end.__dict__["status"] = "ended"
+    return found
+
+
+def names(ranks: Sequence[int], total: int = 0) -> str:
+    """`rank 1`, `ranks 0 and 2`, `all 4 ranks`."""
+    if total > 1 and len(ranks) == total:
+        return f"all {total} ranks"
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+
+
+def clean(message: str, most: int = 240) -> str:
+    """An error message in one line, without what changes from run to run (addresses, ports, process ids)."""
+    text = re.sub(r"\s+", " ", message).strip()
+    for pattern, replacement in _UNSTABLE:
+        text = pattern.sub(replacement, text)
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"

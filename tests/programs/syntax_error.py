@@ -1,0 +1,4 @@
+import torch
+
+if torch.ones(1)
+    print("one")
