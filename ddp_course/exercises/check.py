@@ -87,7 +87,7 @@ class _Trial:
             if wrong := self._exercise.judge(case, expected["expected"], values, calls):
                 return wrong.splitlines()
         if not self._run.ok:
-            return str(self._run.diagnosis).splitlines()
+            return self._diagnosis()
         return []
 
     def printed(self) -> str:
@@ -116,7 +116,10 @@ class _Trial:
             return self._alone(missing)
         if self._run.ok or not self._run.diagnosis:
             return [f"{rank_list(missing)} ended before there was a result. Return the result; do not end the process."]
-        return str(self._run.diagnosis).splitlines()
+        return self._diagnosis()
+
+    def _diagnosis(self) -> list[str]:
+        return str(self._run.diagnosis).removeprefix("✗ ").splitlines()
 
     def _alone(self, waiting: list[int]) -> list[str]:
         gone = [rank for rank in range(self._world) if rank not in waiting]

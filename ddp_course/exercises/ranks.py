@@ -84,11 +84,12 @@ def simulate(
     steps: list[list[Batch | None]],
     combine: str = "mean",
     optimizer: Callable[[nn.Module], torch.optim.Optimizer] | None = None,
-    clip: float = math.inf,
+    apart: str | None = None,
 ) -> list[nn.Module]:
     """Train one model a rank in this process: the oracle. `steps[step][rank]` is its batch, None for none.
 
-    `combine`: what each rank steps with: the mean of the gradients, their sum, or its own. Returns the models.
+    `combine`: what each rank steps with: the mean of the gradients, their sum, or its own; its own also for
+    the parameters whose name starts with `apart`. Returns the models.
     """
     make = optimizer or sgd
     optimizers = [make(model) for model in models]
@@ -97,10 +98,10 @@ def simulate(
             model.zero_grad()
             if batch is not None:
                 mse(model, batch).backward()
-        for parameters in zip(*[model.parameters() for model in models], strict=True):
-            _combine(list(parameters), combine)
-        for model, its in zip(models, optimizers, strict=True):
-            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        for named in zip(*[model.named_parameters() for model in models], strict=True):
+            is_apart = apart is not None and named[0][0].startswith(apart)
+            _combine([parameter for _, parameter in named], "own" if is_apart else combine)
+        for its in optimizers:
             its.step()
     return models
 

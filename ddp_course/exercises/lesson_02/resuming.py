@@ -199,7 +199,7 @@ def _slow_save(rank: int) -> Iterator[list[Any]]:
             time.sleep(0.2)
         original(content, target, *args, **kwargs)
 
-    torch.save = save
+    torch.save = save  # type: ignore[assignment]
     try:
         yield saved
     finally:

@@ -72,10 +72,10 @@ def train_step(model, optimizer, micro_batches, max_norm):
 
         from ddp_course.exercises.ranks import collectives, mark, plain, sgd, values
 
-        net, norms, since = self._net(case), [], 0
+        net, norms, since = self.net(case), [], 0
         model = DistributedDataParallel(net)
         optimizer = sgd(model)
-        for x, y in self._batches(case):
+        for x, y in self.batches(case):
             since = mark()
             micro_batches = list(zip(x[rank], y[rank], strict=True))
             norms.append(plain(answer.train_step(model, optimizer, micro_batches, case["norm"])))
@@ -103,10 +103,10 @@ def train_step(model, optimizer, micro_batches, max_norm):
 
         from ddp_course.exercises.ranks import mse, sgd, values
 
-        net, norms = self._net(case), []
+        net, norms = self.net(case), []
         optimizer = sgd(net)
         seen = slice(None) if only is None else slice(only, only + 1)
-        for x, y in self._batches(case):
+        for x, y in self.batches(case):
             if zero:
                 optimizer.zero_grad()
             (factor * mse(net, (x[seen].flatten(0, 2), y[seen].flatten(0, 2)))).backward()
@@ -115,14 +115,17 @@ def train_step(model, optimizer, micro_batches, max_norm):
             optimizer.step()
         return {"norm": norms, **values(net)}
 
-    def _net(self, case: Case) -> Any:
+    @staticmethod
+    def net(case: Case) -> Any:
+        """The net before training, alike on all ranks."""
         from torch import nn
 
         from ddp_course.exercises.ranks import seeded
 
         return seeded(case["seed"], lambda: nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)))
 
-    def _batches(self, case: Case) -> list[Any]:
+    @staticmethod
+    def batches(case: Case) -> list[Any]:
         """For each step the inputs and targets of all ranks: (rank, micro-batch, sample, feature)."""
         from ddp_course.exercises.ranks import randn
 

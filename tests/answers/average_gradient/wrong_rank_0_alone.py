@@ -1,4 +1,4 @@
-# feedback: rank 1 returned, but rank 0 still waits in line 8: dist.all_reduce(grad)
+# feedback: rank 1 returned, but rank 0 still waits in line 9: dist.all_reduce(grad)
 import torch
 import torch.distributed as dist
 

@@ -1,4 +1,4 @@
-# feedback: A collective ends only when every rank of the group has called it.
+# feedback: dist.all_gather_object(states, torch.get_rng_state())
 import os
 
 import torch

@@ -1,0 +1,9 @@
+# right: complete, then wrapped
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def build(body, head):
+    return DDP(nn.Sequential(body, head))

@@ -1,0 +1,12 @@
+# right: the wrapped model
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+
+def train_step(model, optimizer, inputs, targets):
+    optimizer.zero_grad()
+    loss = F.mse_loss(model(inputs), targets)
+    loss.backward()
+    optimizer.step()
+    return loss

@@ -1,0 +1,11 @@
+# right: forward and backward inside
+import contextlib
+
+import torch
+import torch.nn.functional as F
+
+
+def accumulate(model, micro_batches):
+    for number, (inputs, targets) in enumerate(micro_batches, start=1):
+        with contextlib.nullcontext() if number == len(micro_batches) else model.no_sync():
+            F.mse_loss(model(inputs), targets).backward()

@@ -1,0 +1,11 @@
+# feedback: set_epoch_forgotten
+import torch
+
+
+def visit(sampler, epochs):
+    orders = []
+    for epoch in range(epochs):
+        torch.manual_seed(epoch)
+        order = list(sampler)
+        orders.append([order[i] for i in torch.randperm(len(order))])
+    return orders

@@ -1,0 +1,22 @@
+# feedback: uneven_batches
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+
+def train(model, optimizer, batches):
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        F.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+
+
+def train_common(model, optimizer, batches):
+    count = torch.tensor(len(batches))
+    dist.all_reduce(count, dist.ReduceOp.MAX)
+    train(model, optimizer, batches[: count.item()])
+
+
+def train_all(model, optimizer, batches):
+    with model.join():
+        train(model, optimizer, batches)

@@ -1,0 +1,9 @@
+# feedback: after 3 steps
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def wrap(model):
+    return model
