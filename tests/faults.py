@@ -207,7 +207,7 @@ def _look_at_run(scene: Scene, fault: Fault, result: Result, outcome: Outcome) -
         return
     seen = json.loads(shown.stdout)
     outcome.kind, outcome.culprits = seen["kind"], seen["culprits"] or []
-    if (fault.kind, fault.culprits) != (None, None) and (outcome.kind, outcome.culprits) != (
+    if fault.kind and (outcome.kind, outcome.culprits) != (
         fault.kind,
         fault.culprits or [],
     ):
@@ -299,13 +299,13 @@ FAULTS = [
     Fault("os._exit(0)", "mark(); os._exit(0)", rank=0, kind="left_early", culprits=[0]),
     Fault("os._exit(5)", "mark(); os._exit(5)", kind="exit_code", culprits=[1]),
     Fault("SIGKILL on a rank", "mark(); os.kill(os.getpid(), 9)", rank=2, kind="killed", culprits=[2]),
-    Fault("SIGSEGV in a rank", "mark(); import ctypes; ctypes.string_at(0)", kind="crashed", culprits=[1]),
-    Fault("abort in a rank", "mark(); os.abort()", rank=0, kind="crashed", culprits=[0]),
+    Fault("SIGSEGV in a rank", "mark(); import ctypes; ctypes.string_at(0)", kind="native_crash", culprits=[1]),
+    Fault("abort in a rank", "mark(); os.abort()", rank=0, kind="native_crash", culprits=[0]),
     Fault("SIGSTOP on a rank", "os.kill(os.getpid(), signal.SIGSTOP)", timeout=4, kind="hang", culprits=[1]),
-    Fault("SIGKILL on the agent", action=_kill_agent(signal.SIGKILL), kind="lost", culprits=[]),
-    Fault("SIGTERM on the agent", action=_kill_agent(signal.SIGTERM), kind="lost", culprits=[]),
-    Fault("SIGKILL on the server", action=_kill_server(signal.SIGKILL), kind="lost", culprits=[]),
-    Fault("SIGTERM on the server", action=_kill_server(signal.SIGTERM), kind="lost", culprits=[]),
+    Fault("SIGKILL on the agent", action=_kill_agent(signal.SIGKILL), kind="agent_lost", culprits=[]),
+    Fault("SIGTERM on the agent", action=_kill_agent(signal.SIGTERM), kind="terminated", culprits=[]),
+    Fault("SIGKILL on the server", action=_kill_server(signal.SIGKILL), kind="agent_lost", culprits=[]),
+    Fault("SIGTERM on the server", action=_kill_server(signal.SIGTERM), kind="agent_lost", culprits=[]),
     Fault("interrupt at once", action=_interrupt(0.0), interrupted=True, seconds=1.5),
     Fault("interrupt during the start", action=_interrupt(0.12), interrupted=True, seconds=1.5),
     Fault("interrupt in a stuck collective", action=_interrupt(), interrupted=True, seconds=1.5),
@@ -339,7 +339,7 @@ FAULTS = [
     Fault("interrupt with DataLoader workers", everywhere=LOADER, action=_interrupt(), interrupted=True, seconds=1.5),
     Fault("endless loop", "while True: pass", timeout=4, kind="hang", culprits=[1]),
     Fault("asleep", "time.sleep(600)", timeout=4, rank=0, kind="hang", culprits=[0]),
-    Fault("another collective", "dist.barrier()", timeout=4, kind="hang"),
+    Fault("another collective", "dist.barrier()", timeout=4, kind="hang", culprits=[1]),
     Fault(
         "memory limit",
         "mark(); import resource; resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32)); bytearray(2**33)",
