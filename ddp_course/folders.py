@@ -50,8 +50,14 @@ class RunFolder:
         _prune(runs)
 
     def close(self) -> None:
-        """The run has ended; the folder may be removed when 20 newer ones exist."""
+        """The run has ended: it is the `latest`. The folder may be removed when 20 newer ones exist."""
         self._lock.close()
+        link = self.path.with_name(f"{self.path.name}.link")
+        try:
+            link.symlink_to(self.path.name)
+            link.replace(self.path.with_name("latest"))
+        except OSError:
+            pass  # a full disk or a file system without links: the numbered folder is still there
 
 
 def _next_folder(runs: Path) -> Path:

@@ -41,8 +41,11 @@ def launch(
     """
     options = Options(str(script), tuple(map(str, args)), nproc_per_node, max_restarts, timeout, backend)
     run = start(options, view=notebook_view(show_transcript=False), warm=warm)
-    if check and not run.ok:
-        raise LaunchError(str(run.diagnosis), run)
+    diagnosis = run.diagnosis  # now, while its files and the script are as they were
+    if diagnosis and check:
+        if not run.ok:
+            raise LaunchError(str(diagnosis), run)
+        print(diagnosis, file=sys.stderr)
     return run
 
 
@@ -276,6 +279,6 @@ def main(argv: list[str]) -> int:
     except KeyboardInterrupt:
         print("\nddp-course run: stopped; no process of the run is left", file=sys.stderr)
         return 130
-    if not run.ok:
+    if run.diagnosis:
         print(run.diagnosis, file=sys.stderr)
     return 0 if run.ok else 1

@@ -76,10 +76,12 @@ def _torchrun(shell: InteractiveShell, line: str, cell: str) -> None:
             script.close()
     if given.out:
         shell.user_ns[given.out] = run
+    if not run.ok and not given.no_check:
+        raise LaunchError(str(run.diagnosis), run)
     if run.diagnosis is not None:
-        if not given.no_check:
-            raise LaunchError(str(run.diagnosis), run)
-        print(run.diagnosis)
+        from IPython.display import display
+
+        display(run.diagnosis)
 
 
 def _split(line: str) -> list[str]:

@@ -9,9 +9,14 @@ import json
 import os
 import pickle
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
+
+from ddp_course import leftovers
 
 _DEFAULT = "default"  # the group of all ranks
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -30,20 +35,42 @@ def is_library(file: str) -> bool:
     )
 
 
-def collectives() -> dict[str, Any] | None:
+def collectives(at_end: bool = False) -> dict[str, Any] | None:
     """The last collectives (2,000 at most) and the members of each process group; None where torch is not in use.
 
     A call holds `group` and `id` (its process group), `seq` (1 for the group's first), `op`, `sizes`, `dtypes`,
     `out` (output sizes), `done`, `time_ns`, and the learner's `file` and `line` ('' and 0 where unknown).
+    At the script's end also `remarks`: mistakes that raised nothing.
     """
     c10d = sys.modules.get("torch._C._distributed_c10d")
     if c10d is None:
         return None
     calls = []
-    for name in ("_dump_fr_trace", "_dump_nccl_trace"):  # NCCL keeps a recorder of its own
-        if dump := getattr(c10d, name, None):
-            calls += pickle.loads(dump(True, True, False)).get("entries", [])
-    return {"groups": _groups(), "calls": [_call(entry) for entry in calls]}
+    with _no_inductor():
+        for name in ("_dump_fr_trace", "_dump_nccl_trace"):  # NCCL keeps a recorder of its own
+            if dump := getattr(c10d, name, None):
+                calls += pickle.loads(dump(True, True, False)).get("entries", [])
+    remarks = leftovers.remarks() if at_end and calls else []
+    return {"groups": _groups(), "calls": [_call(entry) for entry in calls], "remarks": remarks}
+
+
+@contextmanager
+def _no_inductor() -> Iterator[None]:
+    """For each frame PyTorch asks torch._inductor whether it compiled that code, and imports it for that: a second
+    of every rank's end. Where it is not imported it has compiled nothing, and this says so."""
+    names = ("torch._inductor", "torch._inductor.codecache")
+    if any(name in sys.modules for name in names):
+        yield
+        return
+    package, codecache = map(ModuleType, names)
+    vars(package)["codecache"] = codecache
+    vars(codecache)["PyCodeCache"] = SimpleNamespace(stack_frames_for_code=lambda *_: None)
+    sys.modules.update(zip(names, (package, codecache), strict=True))
+    try:
+        yield
+    finally:
+        for name in names:
+            sys.modules.pop(name, None)
 
 
 def _groups() -> dict[str, list[int]]:
@@ -77,9 +104,9 @@ def _call(entry: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def write(path: Path) -> None:
-    """Write `collectives()` to `path` as JSON, all of it or nothing. Raises OSError where that fails."""
-    content = collectives()
+def write(path: Path, at_end: bool) -> None:
+    """Write `collectives(at_end)` to `path` as JSON, all of it or nothing. Raises OSError where that fails."""
+    content = collectives(at_end)
     if content is not None:
         partial = path.with_name(path.name + ".part")
         partial.write_text(json.dumps(content, separators=(",", ":")))

@@ -32,6 +32,7 @@ class Attempt:
     peak_bytes: int = 0
     ended_ns: int = 0
     stopped: bool = False  # by SIGSTOP, when the run was ended at its time limit
+    asked_ns: int = 0  # when it was then asked where it stands
     _tails: dict[str, Tail] = field(default_factory=dict, repr=False)
     _kept: dict[str, bytes] = field(default_factory=dict, repr=False)
 

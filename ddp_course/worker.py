@@ -205,14 +205,14 @@ def _say(message: str) -> None:
         pass  # stderr is a file in the same folder
 
 
-def write_collectives(path: Path) -> None:
+def write_collectives(path: Path, at_end: bool = False) -> None:
     """Write PyTorch's flight recorder (the last collectives of this rank) as JSON, where torch is in use."""
     if "torch._C._distributed_c10d" not in sys.modules:
         return
     try:
         from ddp_course import recorder
 
-        recorder.write(path)
+        recorder.write(path, at_end)
     except Exception as failure:
         _say(f"could not write {path.name}: {failure}")
 
@@ -222,7 +222,7 @@ def _finish(code: int, files: RankFiles) -> NoReturn:
     try:
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
-        write_collectives(files("collectives"))
+        write_collectives(files("collectives"), at_end=code == 0)
         files("reserve").unlink(missing_ok=True)
     finally:
         for stream in (sys.stdout, sys.stderr):

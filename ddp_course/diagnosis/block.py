@@ -14,7 +14,8 @@ _WIDTH = 110
 class Diagnosis:
     """What happened, which ranks did it, where, why, and how to mend it.
 
-    `kind` is the name of the cause (see `ddp_course.diagnosis.causes`). `culprits` are the ranks that failed by
+    `kind` is the name of the cause (see `ddp_course.diagnosis.causes`); of ranks that waited in vain it is hang,
+    collective_timeout or left_early, and `cause` is what they waited in. `culprits` are the ranks that failed by
     their own doing; `victims` only lost a connection or were ended with the run. `file`, `line` and `source`
     are the learner's code. `warning` marks a run in which every rank ended well and something is wrong still.
     """
@@ -28,6 +29,7 @@ class Diagnosis:
     explanation: str = ""
     fix: str = ""
     section: str | None = None
+    cause: str = ""
     headline: str = ""
     details: tuple[str, ...] = ()
     others: str = ""

@@ -27,12 +27,22 @@ class Cause:
     waits_in: str = ""
 
 
+@dataclass(frozen=True)
+class Found:
+    """A row of the table that fits, with its texts filled in."""
+
+    kind: str
+    why: str
+    fix: str
+    section: str
+
+
 # Errors that only say that another rank is gone. The ranks that raise them are victims.
 LOST_CONNECTION = re.compile(
     r"Connection closed by peer|Connection reset by peer|Broken pipe|Connection was likely closed"
     r"|recvValue failed|sendBytes failed|Application timeout caused pair closure"
     r"|failed to recv, got 0 bytes|remote process exited or there was a network error"
-    r"|Socket Timeout|NCCL communicator was aborted|SignalException"
+    r"|connectFullMesh failed|Socket Timeout|NCCL communicator was aborted|SignalException"
 )
 
 # Errors of a rank that waited as long as its process group's time limit allows.
@@ -92,6 +102,27 @@ WAITING = (
         "break or exit that one rank takes alone.",
         "lesson 4, section 6",
     ),
+)
+
+# Waits of which more is known than the function.
+STOPPED = Found(
+    "stopped",
+    "The process was stopped by a signal (SIGSTOP, or Ctrl-Z in its terminal), so nothing in it ran.",
+    "Let it go on (`kill -CONT`, or `fg`), or find what stopped it: a debugger, a job scheduler.",
+    "lesson 4, section 6",
+)
+ALL_CAME = Found(
+    "all_came",
+    "Every rank is in the same call and it does not end, so the order of the calls is not the fault.",
+    "Look below the program: the network between the ranks, its interface and firewall, the GPUs.",
+    "lesson 4, section 6",
+)
+OTHER_SHAPES = Found(
+    "other_shapes",
+    "A collective needs the same number of elements and the same dtype on every rank. gloo does not check: it waits "
+    "for ever, or mixes up the values and goes on.",
+    "Give the tensor the same shape and dtype on every rank: pad it, or tell each other the sizes first.",
+    "lesson 1, section 3",
 )
 
 TRAINING = (
@@ -191,16 +222,6 @@ TRAINING = (
         r"Optimizer state has not been consolidated on this rank",
     ),
 )
-
-
-@dataclass(frozen=True)
-class Found:
-    """A row of the table that fits, with its texts filled in."""
-
-    kind: str
-    why: str
-    fix: str
-    section: str
 
 
 def by_text(text: str) -> Found | None:

@@ -91,6 +91,9 @@ def trace(frames: Sequence[Frame], cwd: Path, most: int = 4) -> tuple[str, ...]:
     lines: list[str] = []
     hidden: list[Frame] = []
     own = [frame for frame in frames if not frame.is_library]
+    if not own:
+        return ()
+    frames = frames[: len(frames) - frames[::-1].index(own[-1])]  # without what started the script
     skipped = own[most - 1 : -1] if len(own) > most else []
     for frame in reversed(frames):
         if frame.is_library:
@@ -110,5 +113,7 @@ def _hidden(frames: list[Frame]) -> list[str]:
         return []
     parts = Path(frames[-1].file).parts
     packages = [i for i, part in enumerate(parts) if part in ("site-packages", "dist-packages")]
-    where = parts[packages[-1] + 1].removesuffix(".py") if packages else "Python"
+    library = [i for i, part in enumerate(parts) if part.startswith("python3")]
+    start = max([*packages, *library], default=-1) + 1
+    where = parts[start].removesuffix(".py") if 0 < start < len(parts) else "Python"
     return [f"… {len(frames)} frame{'s' * (len(frames) != 1)} in {where}"]

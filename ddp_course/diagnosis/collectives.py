@@ -6,6 +6,7 @@ gloo leaves out, and torch in this process. Here each rank adds the members (`dd
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -73,6 +74,7 @@ class Recorded:
 
     calls: list[Call]
     members: dict[str, list[int]]
+    remarks: list[str]
 
     @cached_property
     def groups(self) -> dict[str, list[dict[int, Call]]]:
@@ -97,9 +99,16 @@ def load(attempt: Attempt) -> Recorded | None:
     content = attempt.json("collectives")
     try:
         calls = [_call(entry) for entry in content["calls"] if not entry["p2p"]]
-        return Recorded(sorted(calls, key=lambda call: call.time_ns), dict(content["groups"]))
+        if attempt.asked_ns:
+            calls = [call for call in calls if call.time_ns < attempt.asked_ns]
+        return Recorded(sorted(calls, key=lambda call: call.time_ns), dict(content["groups"]), content["remarks"])
     except (TypeError, KeyError):
         return None
+
+
+def load_all(attempts: Iterable[tuple[int, Attempt]]) -> dict[int, Recorded]:
+    """The records of the ranks that left one."""
+    return {rank: record for rank, attempt in attempts if (record := load(attempt))}
 
 
 def _call(entry: dict[str, Any]) -> Call:

@@ -81,7 +81,7 @@ def diagnose(run: Run, ends: list[End]) -> Diagnosis:
         headline=f"{names(ranks, len(run.ranks))}: {story.headline}",
         details=_details(shown_end, run, known),
         others=" ".join(filter(None, [_victims(victims), _also(failed, culprits)])),
-        logs="" if known else LOGS,
+        logs="" if known and story.found.kind != "native_crash" else LOGS,
     )
 
 
@@ -99,7 +99,7 @@ def _story(end: End, ends: list[End]) -> _Story:
     last = end.stderr.strip().splitlines()[-1:]
     if end.error and not end.error["message"].isdigit() and last:
         headline += f": {clean(last[0])}"
-    why = "It asked for that itself (sys.exit, os._exit or a program it became), without an exception."
+    why = "The program ended itself with this code (sys.exit or os._exit); no exception was raised."
     return _Story(headline, Found("exit_code", why, "", "lesson 4, section 5"))
 
 
@@ -136,7 +136,7 @@ def _details(end: End, run: Run, known: bool) -> tuple[str, ...]:
     """The culprit's traceback in the learner's lines; one line where the cause is known."""
     frames = end.frames
     if end.code is not None and end.code < 0 and not end.raised:
-        frames = main_thread(end.stderr) or frames
+        frames = main_thread(end.stderr)
         return trace(frames, run.cwd)
     if known:
         return ()
@@ -146,8 +146,8 @@ def _details(end: End, run: Run, known: bool) -> tuple[str, ...]:
 def _victims(victims: list[int]) -> str:
     if not victims:
         return ""
-    verb = "is a victim: it" if len(victims) == 1 else "are victims: they"
-    return f"{names(victims).capitalize()} {verb} only lost the connection to it."
+    verb = "is a victim: it was" if len(victims) == 1 else "are victims: they were"
+    return f"{names(victims).capitalize()} {verb} cut off or ended with it, and did nothing wrong."
 
 
 def _also(failed: list[End], culprits: list[End]) -> str:

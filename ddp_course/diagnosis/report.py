@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from ddp_course.diagnosis import collectives, failures, waiting
+from typing import Any
+
+from ddp_course.diagnosis import causes, collectives, failures, waiting
 from ddp_course.diagnosis.block import Diagnosis
-from ddp_course.diagnosis.code import learners, main_thread, shown, source
+from ddp_course.diagnosis.code import Frame, shown, source
 from ddp_course.diagnosis.failures import LOGS
+from ddp_course.diagnosis.views import View, phrases
 from ddp_course.diagnosis.who import End, clean, ends, names
 from ddp_course.run import Run
 
+_SECTION = "lesson 4, section 5"
+_HANGS = "lesson 4, section 6"
+
 
 def diagnose(run: Run) -> Diagnosis | None:
+    """The diagnosis of a run that has ended; None for a clean one."""
     found = ends(run)
     if run.ok:
         return _warning(run, found)
@@ -31,101 +38,93 @@ def _lost_connection(run: Run, found: list[End]) -> Diagnosis:
     if any(end.status == "done" for end in found) and (said := waiting.diagnose(run, found, "left_early")):
         return said
     lost = [end for end in found if end.status == "lost"]
-    first = lost[0]
-    place = first.place
+    ranks = [end.rank for end in lost]
+    message = str((lost[0].error or {}).get("message", "lost a connection"))
     return Diagnosis(
         "connection_lost",
-        [],
-        [end.rank for end in lost],
-        shown(place.file, run.cwd) if place else None,
-        place.line if place else None,
-        source(place.file, place.line) if place else None,
-        "The connection to another rank ended, and no rank tells why it left.",
-        "",
-        "lesson 4, section 5",
-        headline=f"{names([end.rank for end in lost], len(run.ranks))}: {clean(str((first.error or {}).get('message', 'connection lost')))}",
+        victims=ranks,
+        explanation="The connection to another rank ended, and no rank tells why it left.",
+        section=_SECTION,
+        headline=f"{names(ranks, len(run.ranks))}: {clean(message)}",
         logs=LOGS,
+        **_at(run, lost[0].place),
     )
+
+
+def _at(run: Run, place: Frame | None) -> dict[str, Any]:
+    if place is None:
+        return {}
+    return {"file": shown(place.file, run.cwd), "line": place.line, "source": source(place.file, place.line)}
 
 
 def _time_is_up(run: Run, found: list[End]) -> Diagnosis:
-    seen = waiting.views(run, found)
-    alive = [end for end in found if end.status == "alive"]
-    idle = _idle_seconds(run, alive)
-    limit = f"{run.timeout:g} s"
+    limit = f"the time limit of {run.timeout:g} s"
     more = f"If it only needs longer, give it more: --timeout {2 * run.timeout:g}."
     if not found:
-        return Diagnosis(
-            "timeout",
-            explanation="The time limit counts from the start of the cell, and the processes were not up by then.",
-            fix=more,
-            headline=f"no rank had started when the time limit of {limit} was up",
-            logs=LOGS,
-        )
-    busy = idle < min(30.0, max(0.5, 0.2 * run.timeout))
-    if not busy and (said := waiting.diagnose(run, found, "hang", seen)):
+        return Diagnosis("timeout", fix=more, headline=f"no rank had started when {limit} was up", logs=LOGS)
+    records = collectives.load_all((end.rank, end.attempt) for end in found)
+    seen = waiting.views(found, records)
+    patience = min(30.0, max(0.5, 0.2 * run.timeout))
+    busy = _idle_seconds(found, records) < patience
+    if (not busy or _waited_seconds(seen, found) > patience) and (said := waiting.diagnose(run, found, "hang")):
         return said
     stuck = [one for one in seen if one.state != "ended"]
     place = next((one.place for one in stuck if one.place), None)
-    where = "; ".join(waiting._phrases(stuck, run, place))
+    quiet = "It printed, reported and communicated nothing for a while, and no rank waits for another."
     return Diagnosis(
         "timeout",
         [] if busy else [one.rank for one in stuck],
-        [],
-        shown(place.file, run.cwd) if place else None,
-        place.line if place else None,
-        source(place.file, place.line) if place else None,
-        "The program was still making progress: it printed, reported or communicated shortly before."
+        explanation="The program was still at work: it printed, reported or communicated to the end."
         if busy
-        else "Nothing was printed, reported or communicated for a while, and no rank waits for another.",
-        more if busy else f"Look for a loop or a wait without end at that line. {more}",
-        "lesson 4, section 6",
-        headline=f"not finished after the time limit of {limit}: {where}",
+        else quiet,
+        fix=more if busy else f"Look for a loop or a wait without end at that line. {more}",
+        section=_HANGS,
+        headline=f"not finished after {limit}: {'; '.join(phrases(stuck, run, place))}",
+        **_at(run, place),
     )
 
 
-def _idle_seconds(run: Run, alive: list[End]) -> float:
-    """Seconds between the last sign of progress of any rank and the moment the run was ended."""
-    now, last = 0.0, 0.0
-    for end in alive:
-        for kind in ("out", "err", "reports", "stacks"):
+def _idle_seconds(found: list[End], records: dict[int, collectives.Recorded]) -> float:
+    """Seconds between the last sign of progress of any rank and the moment they were asked where they stand."""
+    asked = max(end.attempt.asked_ns for end in found)
+    signs = [0, *(record.last.time_ns for record in records.values() if record.last)]
+    for end in found:
+        for kind in ("out", "err", "reports"):
             try:
-                changed = end.attempt.path(kind).stat().st_mtime
+                stat = end.attempt.path(kind).stat()
             except OSError:
                 continue
-            if kind == "stacks":
-                now = max(now, changed)
-            elif end.attempt.path(kind).stat().st_size:
-                last = max(last, changed)
-        record = collectives.load(end.attempt)
-        if record and record.last:
-            last = max(last, record.last.time_ns / 1e9)
-    return now - last if now else 1e9
+            if stat.st_size:
+                signs.append(stat.st_mtime_ns)
+    return (asked - max(signs)) / 1e9
+
+
+def _waited_seconds(seen: list[View], found: list[End]) -> float:
+    """How long the oldest collective that has not ended has been waited for."""
+    asked = max(end.attempt.asked_ns for end in found)
+    return max([0.0, *((asked - one.call.time_ns) / 1e9 for one in seen if one.call and one.state == "waits")])
 
 
 def _ended_from_outside(run: Run, found: list[End]) -> Diagnosis:
-    stopped = [end for end in found if end.status == "ended"]
-    place = learners(main_thread(stopped[0].attempt.text("stacks"))) if stopped else None
-    if stopped:
+    ended = [end for end in found if end.status == "ended"]
+    if ended and run.outcome != "lost":
+        ranks = [end.rank for end in ended]
         return Diagnosis(
             "terminated",
-            [],
-            [end.rank for end in stopped],
-            shown(place.file, run.cwd) if place else None,
-            place.line if place else None,
-            source(place.file, place.line) if place else None,
-            "No rank failed: a signal from outside ended the run (SIGTERM or SIGINT).",
-            "",
-            "lesson 4, section 5",
-            headline=f"{names([end.rank for end in stopped], len(run.ranks))}: ended from outside",
+            victims=ranks,
+            explanation="No rank failed: a signal from outside (SIGTERM or SIGINT) ended the run.",
+            section=_SECTION,
+            headline=f"{names(ranks, len(run.ranks))}: ended from outside",
             logs=LOGS,
+            **_at(run, ended[0].place),
         )
     log = _agent_log(run)
     return Diagnosis(
         "agent_lost",
-        explanation="No rank failed: the process that watches over them (torchrun's agent) ended, and they with it.",
+        victims=[end.rank for end in found if end.status != "done"],
+        explanation="No rank failed: the process that watches over them, torchrun's agent, ended, and they with it.",
         fix="Run it again. If that repeats, memory may be short: the system then ends processes (SIGKILL).",
-        section="lesson 4, section 5",
+        section=_SECTION,
         headline="the run lost its agent" + (f": {clean(log)}" if log else ""),
         logs=LOGS,
     )
@@ -142,28 +141,40 @@ def _agent_log(run: Run) -> str:
 
 def _warning(run: Run, found: list[End]) -> Diagnosis | None:
     """What a run that ended well got wrong in silence."""
-    records = {end.rank: record for end in found if (record := collectives.load(end.attempt))}
-    mismatch = collectives.first_mismatch(records, ended=len(records) == len(run.ranks))
-    if mismatch is None:
+    records = collectives.load_all((end.rank, end.attempt) for end in found)
+    if mismatch := collectives.first_mismatch(records, ended=len(records) == len(run.ranks)):
+        call = next(call for _, call in reversed(mismatch.camps) if call)
+        why = waiting.disagreement(mismatch)
+        unchecked = "" if why is causes.OTHER_SHAPES else " gloo does not check it: values may be wrong."
+        return Diagnosis(
+            "mismatched_collectives",
+            mismatch.minority,
+            explanation=why.why + unchecked,
+            fix=why.fix,
+            section=why.section,
+            cause=why.kind,
+            headline=f"the run ended, but its collectives do not match: {waiting.said(mismatch)}",
+            warning=True,
+            **_at(run, Frame(call.file, call.line, "") if call.file else None),
+        )
+    return _silent_mistake(run, records)
+
+
+def _silent_mistake(run: Run, records: dict[int, collectives.Recorded]) -> Diagnosis | None:
+    remarks = {rank: remark for rank, record in records.items() for remark in record.remarks[:1]}
+    if not remarks:
         return None
-    camps = []
-    for ranks, call in mismatch.camps:
-        verb = "call" if len(ranks) > 1 else "calls"
-        what = f"{verb} {call} at line {call.line}" if call else f"{verb} nothing any more"
-        camps.append(f"{names(sorted(ranks))} {what}")
-    call = next(c for ranks, c in reversed(mismatch.camps) if c)
-    same_op = len({c.op for _, c in mismatch.camps if c}) == 1 and all(c for _, c in mismatch.camps)
-    found_cause = waiting.causes.by_wait([])
+    first = next(iter(remarks.values()))
+    ranks = [rank for rank, remark in remarks.items() if remark == first]
+    found = causes.by_text(first)
+    assert found is not None
     return Diagnosis(
-        "mismatched_collectives",
-        mismatch.minority,
-        [],
-        shown(call.file, run.cwd) if call.file else None,
-        call.line if call.file else None,
-        source(call.file, call.line) if call.file else None,
-        waiting.SHAPES_WHY if same_op else f"{found_cause.why} gloo does not check, so the values are wrong.",
-        waiting.SHAPES_FIX if same_op else found_cause.fix,
-        waiting.SHAPES_SECTION if same_op else found_cause.section,
-        headline=f"the run ended, but its collectives do not match: {'; '.join(camps)}",
+        found.kind,
+        ranks,
+        explanation=found.why,
+        fix=found.fix,
+        section=found.section,
+        headline=f"the run ended, but on {names(ranks, len(run.ranks))}: {first}",
         warning=True,
+        file=shown(str(run.script), run.cwd),
     )

@@ -2,93 +2,27 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ddp_course.diagnosis import causes, collectives
 from ddp_course.diagnosis.block import Diagnosis
-from ddp_course.diagnosis.code import Frame, called, learners, main_thread, shown, source
-from ddp_course.diagnosis.collectives import Call, Recorded
+from ddp_course.diagnosis.causes import Found
+from ddp_course.diagnosis.code import Frame, called, learners, shown, source
+from ddp_course.diagnosis.collectives import Call, Mismatch, Recorded
+from ddp_course.diagnosis.views import View, phrases, view
 from ddp_course.diagnosis.who import End, names
 from ddp_course.run import Run
 
-_C10D = "torch/distributed/distributed_c10d.py"
-_WAIT = re.compile(r"\.wait(_all)?\(")
+
+def views(ends: list[End], records: dict[int, Recorded]) -> list[View]:
+    """Where each rank stood."""
+    return [view(end, records.get(end.rank)) for end in ends]
 
 
-@dataclass(frozen=True)
-class View:
-    """Where one rank stood at the end."""
-
-    rank: int
-    state: str  # waits, stopped, ended (by itself, exit code 0), elsewhere, unknown
-    frames: tuple[Frame, ...]
-    call: Call | None
-    op: str
-
-    @property
-    def place(self) -> Frame | None:
-        own = learners(self.frames)
-        if own is None and self.call and self.call.file:
-            return Frame(self.call.file, self.call.line, "")
-        return own
-
-    @property
-    def what(self) -> str:
-        """`all_reduce #14 (float32, 1,024 elements)`, or the function's name where it is not recorded."""
-        return str(self.call) if self.call else self.op
-
-
-def view(end: End, record: Recorded | None) -> View:
-    """Where the rank stood, from its stack (or its traceback) and its flight recorder."""
-    if end.status == "done":
-        return View(end.rank, "ended", tuple(end.frames), record.last if record else None, "")
-    alive = end.status == "alive"
-    frames = tuple(main_thread(end.attempt.text("stacks"))) if alive or end.status == "ended" else tuple(end.frames)
-    call = None
-    if record:
-        call = record.waiting if alive else record.last if end.status in ("timed out", "lost") else None
-    op = _operation(frames)
-    if call and op and not _same(op, call.op) and op in _POINT_TO_POINT:
-        call = None  # gloo does not record what it sends and receives: this call is an older one
-    if end.attempt.stopped:
-        return View(end.rank, "stopped", frames, call, op)
-    if call or op:
-        return View(end.rank, "waits", frames, call, op)
-    return View(end.rank, "elsewhere" if frames else "unknown", frames, None, "")
-
-
-_POINT_TO_POINT = {"send", "recv", "isend", "irecv", "wait", "monitored_barrier", "batch_isend_irecv"}
-
-
-def _same(name: str, recorded: str) -> bool:
-    return name.replace("_", "") in recorded.replace("_", "") or recorded in name
-
-
-def _operation(frames: tuple[Frame, ...]) -> str:
-    """The function of torch.distributed that the rank is in; '' where it is in none."""
-    inside = []
-    for frame in frames:
-        if not frame.is_library:
-            break
-        inside.append(frame)
-    for frame in reversed(inside):
-        if frame.file.endswith(_C10D) and not frame.name.startswith("_") and frame.name != "wrapper":
-            return frame.name
-    own = learners(frames)
-    if own and not inside and _WAIT.search(source(own.file, own.line) or ""):
-        return "wait"
-    return ""
-
-
-def views(run: Run, ends: list[End]) -> list[View]:
-    return [view(end, collectives.load(end.attempt)) for end in ends]
-
-
-def diagnose(run: Run, ends: list[End], kind: str, seen: list[View] | None = None) -> Diagnosis | None:
+def diagnose(run: Run, ends: list[End], kind: str) -> Diagnosis | None:
     """`kind` is hang, collective_timeout or left_early. None where no rank waited for another."""
-    seen = views(run, ends) if seen is None else seen
-    records = {end.rank: record for end in ends if (record := collectives.load(end.attempt))}
+    records = collectives.load_all((end.rank, end.attempt) for end in ends)
+    seen = views(ends, records)
     if mismatch := collectives.first_mismatch(records, ended=False):
         return _disagreed(run, seen, mismatch, kind)
     waiting = [one for one in seen if one.state == "waits"]
@@ -98,8 +32,18 @@ def diagnose(run: Run, ends: list[End], kind: str, seen: list[View] | None = Non
     members = _members(waiting[0], records)
     missing = [one for one in missing if not members or one.rank in members] or missing
     if not missing:
-        missing, waiting = _all_wait(seen)
-    return _block(run, kind, waiting, missing)
+        missing = _out_of_step(waiting)
+        waiting = [one for one in waiting if one not in missing]
+    found = _stopped(missing) or _same_call(missing, waiting) or causes.by_wait(_functions(waiting, missing))
+    return _block(run, kind, waiting, missing, found)
+
+
+def disagreement(mismatch: Mismatch) -> Found:
+    """Why it matters that calls differ, and what to do."""
+    calls = [call for _, call in mismatch.camps]
+    if all(calls) and len({call.op for call in calls if call}) == 1:
+        return causes.OTHER_SHAPES
+    return replace(causes.by_wait([]), kind="other_kinds")
 
 
 def _members(waits: View, records: dict[int, Recorded]) -> list[int]:
@@ -107,60 +51,75 @@ def _members(waits: View, records: dict[int, Recorded]) -> list[int]:
     return record.members.get(waits.call.group, []) if record and waits.call else []
 
 
-def _all_wait(seen: list[View]) -> tuple[list[View], list[View]]:
-    """Every rank waits. Those that wait for something else than most are the ones that are missed."""
+def _out_of_step(waiting: list[View]) -> list[View]:
+    """Every rank waits. Those are missed that wait for one rank only, or else those that are not with the most."""
+    if for_one := [one for one in waiting if one.waits_for_one]:
+        return for_one
     camps: dict[str, list[View]] = {}
-    for one in seen:
+    for one in waiting:
         camps.setdefault(one.what, []).append(one)
-    largest = max(camps.values(), key=len)
-    if [len(camp) for camp in camps.values()].count(len(largest)) > 1 or len(camps) == 1:
-        return seen, []
-    return [one for one in seen if one not in largest], largest
+    sizes = sorted(map(len, camps.values()), reverse=True)
+    if len(sizes) == 1 or sizes[0] == sizes[1]:
+        return waiting
+    return [one for camp in camps.values() if len(camp) < sizes[0] for one in camp]
 
 
-def _disagreed(run: Run, seen: list[View], mismatch: collectives.Mismatch, kind: str) -> Diagnosis:
+def _functions(waiting: list[View], missing: list[View]) -> list[str]:
+    """What the wait was in: the missing ranks' send or recv, where it is that which keeps them away."""
+    group = missing if all(one.waits_for_one for one in missing) else waiting or missing
+    return [name for one in group for name in called(one.frames)]
+
+
+def _stopped(missing: list[View]) -> Found | None:
+    return causes.STOPPED if all(one.state == "stopped" for one in missing) else None
+
+
+def _same_call(missing: list[View], waiting: list[View]) -> Found | None:
+    same = not waiting and len({one.what for one in missing}) == 1 and not missing[0].waits_for_one
+    return causes.ALL_CAME if same and len(missing) > 1 else None
+
+
+def _disagreed(run: Run, seen: list[View], mismatch: Mismatch, kind: str) -> Diagnosis:
     """The ranks made different calls where one collective was due."""
     calls = {rank: call for ranks, call in mismatch.camps for rank in ranks if call}
-    there = [
-        replace(one, call=calls[one.rank], frames=_called_at(calls[one.rank], one), state="waits")
-        for one in seen
-        if one.rank in calls
-    ]
+    there = [_at(one, calls[one.rank]) for one in seen if one.rank in calls]
     minority = [one for one in there if one.rank in mismatch.minority]
     majority = [one for one in there if one.rank not in mismatch.minority]
-    ops = {call.op for call in calls.values()}
-    block = _block(run, kind, majority, minority)
-    if len(ops) > 1:
-        return block
-    return replace(block, explanation=SHAPES_WHY, fix=SHAPES_FIX, section=SHAPES_SECTION)
+    found = disagreement(mismatch)
+    if found is causes.OTHER_SHAPES:
+        kind = kind if kind == "hang" else "mismatched_collectives"
+        text = f"the ranks call different collectives: {said(mismatch)}"
+        return replace(_block(run, kind, majority, minority, found), headline=f"{kind.split('_')[0]}: {text}")
+    return _block(run, kind, majority, minority, found)
 
 
-SHAPES_WHY = (
-    "A collective needs the same number of elements and the same dtype on every rank. gloo does not check: it waits "
-    "for ever, or mixes up values and goes on."
-)
-SHAPES_FIX = (
-    "Give the tensor the same shape and dtype on every rank: pad it, or share the sizes first (all_gather of a length)."
-)
-SHAPES_SECTION = "lesson 1, section 3"
+def said(mismatch: Mismatch) -> str:
+    """`ranks 0 and 2 call all_reduce #1 (float32, 3 elements) at line 6; rank 1 calls …`."""
+    result = []
+    for ranks, call in mismatch.camps:
+        verb = "calls" if len(ranks) == 1 else "call"
+        what = f"{call}" + (f" at line {call.line}" if call.line else "") if call else "nothing any more"
+        result.append(f"{names(sorted(ranks))} {verb} {what}")
+    return "; ".join(result)
 
 
-def _called_at(call: Call, one: View) -> tuple[Frame, ...]:
-    """The frames of the call itself where the rank has gone on since."""
+def _at(one: View, call: Call) -> View:
+    """The rank at that call, where it has gone on since."""
     own = learners(one.frames)
-    if not call.file or (own and (own.file, own.line) == (call.file, call.line)):
-        return one.frames
-    return (Frame(call.file, call.line, ""),)
+    if call.file and (own is None or (own.file, own.line) != (call.file, call.line)):
+        return View(one.rank, "waits", (Frame(call.file, call.line, ""),), call)
+    return View(one.rank, "waits", one.frames, call)
 
 
-def _block(run: Run, kind: str, waiting: list[View], missing: list[View]) -> Diagnosis:
-    first = missing[0]
-    place = first.place
-    library = [name for one in (waiting or missing) for name in called(one.frames)]
-    known = causes.by_wait(library)
-    sentence = "; ".join([*_phrases(waiting, run, place), *_phrases(missing, run, place, bool(waiting))])
-    title = {"hang": "hang", "collective_timeout": "time limit of a collective", "left_early": "left early"}[kind]
-    stopped = all(one.state == "stopped" for one in missing)
+def _block(run: Run, kind: str, waiting: list[View], missing: list[View], found: Found) -> Diagnosis:
+    place = next((one.place for one in [*missing, *waiting] if one.place), None)
+    past = kind != "hang"
+    sentence = "; ".join([*phrases(waiting, run, place, past=past), *phrases(missing, run, place, bool(waiting), past)])
+    title = {
+        "hang": "hang",
+        "collective_timeout": "a collective timed out",
+        "left_early": f"{names([one.rank for one in missing])} left early",
+    }.get(kind, kind)
     return Diagnosis(
         kind,
         [one.rank for one in missing],
@@ -168,48 +127,9 @@ def _block(run: Run, kind: str, waiting: list[View], missing: list[View]) -> Dia
         shown(place.file, run.cwd) if place else None,
         place.line if place else None,
         source(place.file, place.line) if place else None,
-        _STOPPED_WHY if stopped else known.why,
-        _STOPPED_FIX if stopped else known.fix,
-        known.section,
+        found.why,
+        found.fix,
+        found.section,
+        cause=found.kind,
         headline=f"{title}: {sentence}",
     )
-
-
-_STOPPED_WHY = "The process was stopped by a signal (SIGSTOP, or Ctrl-Z in its terminal), so nothing in it ran."
-_STOPPED_FIX = "Let it go on with SIGCONT (`kill -CONT`, or `fg`), or find what stopped it: a debugger, a job scheduler."
-
-
-def _phrases(group: list[View], run: Run, main: Frame | None, came: bool = False) -> list[str]:
-    """One phrase for each set of ranks that say the same."""
-    said: dict[str, list[int]] = {}
-    for one in group:
-        said.setdefault(_phrase(one, run, main, came), []).append(one.rank)
-    result = []
-    for phrase, ranks in said.items():
-        several, single = phrase.split("|") if "|" in phrase else (phrase, phrase)
-        result.append(f"{names(ranks)} {single if len(ranks) == 1 else several}")
-    return result
-
-
-def _phrase(one: View, run: Run, main: Frame | None, missed: bool) -> str:
-    """`plural|singular`."""
-    place = one.place
-    where = ""
-    if place:
-        file = "" if main is None or place.file == main.file else f"{shown(place.file, run.cwd)}, "
-        where = f" at {file}line {place.line}"
-    if one.state == "ended":
-        last = f" after {one.call}" if one.call and not one.frames else ""
-        return f"had already ended with exit code 0{where if one.frames else ''}{last}"
-    if one.state == "stopped":
-        return f"are stopped (SIGSTOP){where}|is stopped (SIGSTOP){where}"
-    if one.state == "waits":
-        inside = f", in {one.what}"
-        if missed:
-            return f"never came: they are{where}{inside}|never came: it is{where}{inside}"
-        return f"wait in {one.what}{where}|waits in {one.what}{where}"
-    if one.state == "elsewhere":
-        if missed:
-            return f"never came: they are{where}|never came: it is{where}"
-        return f"are{where}|is{where}"
-    return "did not say where they are|did not say where it is"

@@ -18,10 +18,11 @@ _TAIL = 1 << 16
 _TORCHS_OWN = {"RuntimeError", "DistError", "DistBackendError", "DistNetworkError", "DistStoreError"}
 
 _UNSTABLE = (
-    (re.compile(r"\[(?:enforce fail at )?/\S+?\.(?:cc|cpp|h):\d+\] "), ""),  # where in PyTorch's C++ source
+    (re.compile(r"\[enforce fail at \S+\] .*?\. "), ""),  # where in PyTorch's C++ source, and its condition
+    (re.compile(r"\[/\S+?\.(?:cc|cpp|h):\d+\] "), ""),
     (re.compile(r"0x[0-9a-f]{4,}"), "0x…"),
-    (re.compile(r"(\d+\.\d+\.\d+\.\d+|localhost)\]?:\d+"), r"\1:…"),
-    (re.compile(r"\bpid \d+"), "pid …"),
+    (re.compile(r"(\d+\.\d+\.\d+\.\d+|localhost)\]?:\d+(\$\d+)?"), r"\1:…"),
+    (re.compile(r"\b(pid|port:?) \d+"), r"\1 …"),
     (re.compile(r"(?<=\w/)\.ddp_course/runs/\d+"), ".ddp_course/runs/…"),
 )
 
@@ -51,7 +52,7 @@ class End:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
                 return file.read().decode(errors="replace")
         except OSError:
-            return ""
+            return self.attempt.text("err")[-_TAIL:]
 
     @property
     def raised(self) -> bool:
@@ -83,7 +84,7 @@ class End:
 
     @cached_property
     def status(self) -> str:
-        """alive, done (exit code 0), failed (its own doing), timed out, lost (a connection), or ended (by the agent)."""
+        """alive, done (exit code 0), failed (its own doing), timed out, lost (a connection), ended (by the agent)."""
         if self.code == 0 or (self.code is None and not self.raised):
             return "done" if self.code == 0 else "alive"
         if self.raised:
@@ -143,4 +144,7 @@ def clean(message: str, most: int = 240) -> str:
     text = re.sub(r"\s+", " ", message).strip()
     for pattern, replacement in _UNSTABLE:
         text = pattern.sub(replacement, text)
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    if len(text) <= most:
+        return text
+    end = text.find(". ", 20, most)
+    return f"{text[: end + 1]} …" if end > 0 else text[: most - 1].rstrip() + "…"
