@@ -128,7 +128,9 @@ def test_the_time_limit_ends_the_run() -> None:
     assert time.monotonic() - began < 20
     assert run.outcome == "timeout"
     assert [rank.stdout for rank in run.ranks] == ["on\n", "on\n"]
-    assert not any(psutil.pid_exists(rank.attempts[-1].pid) for rank in run.ranks)
+    deadline = time.monotonic() + 2  # the server takes in what it killed
+    while left := [rank for rank in run.ranks if psutil.pid_exists(rank.attempts[-1].pid)]:
+        assert time.monotonic() < deadline, left
 
 
 def test_max_restarts_starts_all_ranks_again() -> None:
