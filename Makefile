@@ -43,7 +43,7 @@ test: $(FULL)
 	$(if $(strip $(NOTEBOOKS)),DDP_COURSE_PANEL=off $(BIN)/python -m pytest $(NBVAL) $(NOTEBOOKS))
 
 test-fast: $(FULL)
-	$(BIN)/python -m pytest -m 'not slow and not browser' tests $(ARGS)
+	$(BIN)/python -m pytest -m 'not slow and not browser and not bank' tests $(ARGS)
 
 test-slow: $(FULL)
 	$(BIN)/python -m pytest -m slow tests $(ARGS)

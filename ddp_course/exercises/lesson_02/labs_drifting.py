@@ -25,9 +25,9 @@ class TrainingLab(Lab):
 
         ranks = range(case["world"])
         alike = [self.net(case, 0) for _ in ranks]
-        right = values(simulate(alike, self.batches(case))[0])
-        own = simulate([self.net(case, 0) for _ in ranks], self.batches(case), "own")
-        apart = simulate([self.net(case, r) for r in ranks], self.batches(case), "own")
+        right = values(simulate(alike, self.batches(case), optimizer=self.optimizer)[0])
+        own = simulate([self.net(case, 0) for _ in ranks], self.batches(case), "own", self.optimizer)
+        apart = simulate([self.net(case, r) for r in ranks], self.batches(case), "own", self.optimizer)
         known = [
             [values_per_rank(own), "The ranks started alike and drift apart: their gradients were not averaged."],
             [
@@ -40,6 +40,13 @@ class TrainingLab(Lab):
     def judge(self, case: Case, expected: Any, seen: list[Any], calls: list[list[Call]]) -> str | None:
         wrong = super().judge(case, expected, seen, calls)
         return f"after {_STEPS} steps, {wrong}" if wrong else None
+
+    @staticmethod
+    def optimizer(model: Any) -> Any:
+        """The optimizer of this lab."""
+        from ddp_course.exercises.ranks import sgd
+
+        return sgd(model)
 
     def net(self, case: Case, rank: int) -> Any:
         """The net of a rank before training: other weights on each rank."""
@@ -122,11 +129,11 @@ def train_step(model, optimizer, inputs, targets):
     def run(self, answer: SimpleNamespace, case: Case, rank: int) -> Any:
         from torch.nn.parallel import DistributedDataParallel
 
-        from ddp_course.exercises.ranks import sgd, values
+        from ddp_course.exercises.ranks import values
 
         net = self.net(case, rank)
         model = DistributedDataParallel(net)
-        optimizer = sgd(model)
+        optimizer = self.optimizer(model)
         for batches in self.batches(case):
             answer.train_step(model, optimizer, *batches[rank])
         return values(net)
@@ -214,11 +221,11 @@ def build(body, head):
         return result
 
     def run(self, answer: SimpleNamespace, case: Case, rank: int) -> Any:
-        from ddp_course.exercises.ranks import mse, sgd, values
+        from ddp_course.exercises.ranks import mse, values
 
         net = self.net(case, rank)
         model = answer.build(net[:2], net[2])
-        optimizer = sgd(net)
+        optimizer = self.optimizer(net)
         for batches in self.batches(case):
             optimizer.zero_grad()
             mse(model, batches[rank]).backward()
@@ -320,18 +327,19 @@ def wrap(model):
         pairs = zip(super().batches(case), case["tasks"], strict=True)
         return [[(x, task, y) for (x, y), task in zip(step, tasks, strict=True)] for step, tasks in pairs]
 
-    def expected(self, case: Case, rank: int) -> Any:
-        from ddp_course.exercises.ranks import simulate, values
+    @staticmethod
+    def optimizer(model: Any) -> Any:
+        """Without momentum: a missing gradient and a zero one do the same."""
+        import torch
 
-        nets = [self.net(case, 0) for _ in range(case["world"])]
-        return {"value": values(simulate(nets, self.batches(case), optimizer=_plain_sgd)[0])}
+        return torch.optim.SGD(model.parameters(), lr=0.1)
 
     def run(self, answer: SimpleNamespace, case: Case, rank: int) -> Any:
         from ddp_course.exercises.ranks import mse, values
 
         net = self.net(case, rank)
         model = answer.wrap(net)
-        optimizer = _plain_sgd(net)
+        optimizer = self.optimizer(net)
         for batches in self.batches(case):
             optimizer.zero_grad()
             mse(model, batches[rank]).backward()
@@ -351,10 +359,3 @@ def _two_heads() -> Any:
             return self.heads[task](self.body(x))
 
     return TwoHeads()
-
-
-def _plain_sgd(model: Any) -> Any:
-    """Without momentum: a missing gradient and a zero one do the same."""
-    import torch
-
-    return torch.optim.SGD(model.parameters(), lr=0.1)

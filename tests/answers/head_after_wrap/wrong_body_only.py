@@ -1,4 +1,4 @@
-# feedback: head_after_wrap
+# feedback: The size of tensor a
 import torch
 import torch.distributed as dist
 from torch import nn

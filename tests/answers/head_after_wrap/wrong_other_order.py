@@ -1,4 +1,4 @@
-# feedback: head_after_wrap
+# feedback: shapes cannot be multiplied
 import torch
 import torch.distributed as dist
 from torch import nn

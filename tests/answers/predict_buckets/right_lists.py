@@ -1,5 +1,6 @@
 # right: fill the last list while there is room
 
+
 def bucket_bytes(sizes, first_cap, cap):
     buckets = [[]]
     for parameter in sizes[::-1]:

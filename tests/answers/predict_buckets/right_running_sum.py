@@ -1,5 +1,6 @@
 # right: a running sum
 
+
 def bucket_bytes(sizes, first_cap, cap):
     buckets, size, limit = [], 0, first_cap
     for parameter in reversed(sizes):

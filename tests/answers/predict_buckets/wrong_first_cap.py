@@ -1,5 +1,6 @@
 # feedback: The bucket that is sent first has a cap of its own.
 
+
 def bucket_bytes(sizes, first_cap, cap):
     buckets, size, limit = [], 0, cap
     for parameter in reversed(sizes):

@@ -1,5 +1,6 @@
 # feedback: That is the order of the forward pass.
 
+
 def bucket_bytes(sizes, first_cap, cap):
     buckets, size, limit = [], 0, first_cap
     for parameter in sizes:

@@ -1,5 +1,6 @@
 # feedback: Your buckets close before they reach their cap.
 
+
 def bucket_bytes(sizes, first_cap, cap):
     buckets, limit = [0], first_cap
     for parameter in reversed(sizes):

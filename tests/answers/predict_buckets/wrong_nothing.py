@@ -1,4 +1,5 @@
 # feedback: yours: None
 
+
 def bucket_bytes(sizes, first_cap, cap):
     pass

@@ -1,5 +1,6 @@
 # feedback: DDP sends them in the other order
 
+
 def bucket_bytes(sizes, first_cap, cap):
     buckets, size, limit = [], 0, first_cap
     for parameter in reversed(sizes):

@@ -1,4 +1,5 @@
 # feedback: and 8 layers of
 
+
 def bucket_bytes(sizes, first_cap, cap):
     return [1052672, 2105344, 526336]

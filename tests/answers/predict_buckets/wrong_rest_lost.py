@@ -1,5 +1,6 @@
 # feedback: What is left at the end goes in a bucket too
 
+
 def bucket_bytes(sizes, first_cap, cap):
     buckets, size, limit = [], 0, first_cap
     for parameter in reversed(sizes):

@@ -1,4 +1,4 @@
-# feedback: set_epoch_forgotten
+# feedback: expected
 import torch
 
 

@@ -1,8 +1,8 @@
 # right: counts gathered as objects; Join with the model
 import torch
 import torch.distributed as dist
-from torch.distributed.algorithms.join import Join
 import torch.nn.functional as F
+from torch.distributed.algorithms.join import Join
 
 
 def train(model, optimizer, batches):

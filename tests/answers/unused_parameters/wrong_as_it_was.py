@@ -1,4 +1,4 @@
-# feedback: unused_parameters
+# feedback: Expected to have finished reduction in the prior iteration
 import torch
 import torch.distributed as dist
 from torch import nn

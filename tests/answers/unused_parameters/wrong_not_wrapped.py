@@ -1,4 +1,4 @@
-# feedback: after 3 steps
+# feedback: and their gradients were not averaged
 import torch
 import torch.distributed as dist
 from torch import nn

@@ -1,4 +1,4 @@
-# feedback: unused_parameters
+# feedback: not compatible with static_graph
 import torch
 import torch.distributed as dist
 from torch import nn

@@ -1,4 +1,4 @@
-# feedback: head_after_wrap
+# feedback: 'tuple' object is not callable
 import torch
 import torch.distributed as dist
 from torch import nn

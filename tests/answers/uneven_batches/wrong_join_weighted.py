@@ -1,4 +1,4 @@
-# feedback: uneven_batches
+# feedback: train_all, weight: expected
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -13,10 +13,10 @@ def train(model, optimizer, batches):
 
 def train_common(model, optimizer, batches):
     count = torch.tensor(len(batches))
-    dist.all_reduce(count, dist.ReduceOp.MAX)
+    dist.all_reduce(count, dist.ReduceOp.MIN)
     train(model, optimizer, batches[: count.item()])
 
 
 def train_all(model, optimizer, batches):
-    with model.join():
+    with model.join(divide_by_initial_world_size=False):
         train(model, optimizer, batches)
