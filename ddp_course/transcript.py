@@ -13,6 +13,13 @@ LINES = 400  # at most, for all ranks together
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[@-_]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_DUMP_ENDS = re.compile(r"^Extension modules: .*\(total: \d+\)\n|\Z", re.M)
+_CRASH = re.compile(r"(terminate called .*\n *what\(\):.*\n)?Fatal Python error: [\s\S]*?(\(total: \d+\)\n|\Z)")
+_TORCH_LOG = re.compile(
+    r"^(\[[EWIF]\d{4} \d\d:\d\d:\d\d\.\d+ \S+:\d+\] .*\n(Exception raised from .*\n)?"
+    r"|(frame #\d+: |C\+\+ CapturedTraceback|<omitting python frames>).*\n\n*)",
+    re.M,
+)
 
 
 def transcript(command: str, ranks: list[Rank], cwd: Path, ended: str, hide_tracebacks: bool = False) -> str:
@@ -23,25 +30,34 @@ def transcript(command: str, ranks: list[Rank], cwd: Path, ended: str, hide_trac
         for attempt in rank.attempts:
             if attempt.number:
                 lines.append(f"rank {rank.rank} ↻ attempt {attempt.number + 1}")
-            lines += _stream(rank.rank, attempt, "out", budget, cwd, "")
-            without = _traceback(attempt) if hide_tracebacks else ""
+            lines += _stream(rank.rank, attempt, "out", budget, cwd)
+            without = _traceback(rank.rank, attempt) if hide_tracebacks else None
             lines += _stream(rank.rank, attempt, "err", budget, cwd, without)
     return "\n".join([*lines, ended])
 
 
-def _stream(rank: int, attempt: Attempt, kind: str, budget: int, cwd: Path, without: str) -> list[str]:
+def _stream(
+    rank: int, attempt: Attempt, kind: str, budget: int, cwd: Path, without: list[str] | None = None
+) -> list[str]:
+    """`without`: on stderr of a failed run, the tracebacks to leave out; what torch's C++ code logs goes with them,
+    for it differs on every run."""
     label = f"rank {rank} │ " if kind == "out" else f"rank {rank} stderr │ "
     excerpt = Excerpt(attempt.tail(kind), budget)
     head, end = excerpt.head.decode(errors="replace"), excerpt.tail.decode(errors="replace")
-    if without:
-        head, end = head.replace(without, ""), end.replace(without, "")
+    omitted = excerpt.omitted
+    if without is not None:
+        if "Fatal Python error:" in head and omitted and (rest := _DUMP_ENDS.search(end)):
+            end, omitted = end[rest.end() :], 0
+        for text in without:
+            head, end = head.replace(text, ""), end.replace(text, "")
+        head, end = _CRASH.sub("", head), _CRASH.sub("", end)
+        head, end = _TORCH_LOG.sub("", head), _TORCH_LOG.sub("", end)
     lines = [label + clean(line, cwd) for line in _lines(head)]
-    if excerpt.omitted:
+    if omitted:
         where = attempt.path(kind)
         path = where.relative_to(cwd) if where.is_relative_to(cwd) else where
-        lines.append(f"rank {rank} ⋯ {excerpt.omitted:,} bytes left out; all of it is in {path}")
-        lines += [label + clean(line, cwd) for line in _lines(end)]
-    return lines
+        lines.append(f"rank {rank} ⋯ {omitted:,} bytes left out; all of it is in {path}")
+    return lines + [label + clean(line, cwd) for line in _lines(end)]
 
 
 def _lines(text: str) -> list[str]:
@@ -49,9 +65,13 @@ def _lines(text: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def _traceback(attempt: Attempt) -> str:
+def _traceback(rank: int, attempt: Attempt) -> list[str]:
+    """The traceback as Python prints it and as torch.distributed does, with the rank before each line."""
     error = attempt.json("error")
-    return str(error["traceback"]) if error else ""
+    if not error or error["type"] == "SystemExit":
+        return []
+    text = str(error["traceback"])
+    return ["".join(f"[rank{rank}]: {line}\n" for line in text.splitlines()), text]
 
 
 def clean(line: str, cwd: Path) -> str:

@@ -119,13 +119,20 @@ ALL_CAME = Found(
 )
 OTHER_SHAPES = Found(
     "other_shapes",
-    "A collective needs the same number of elements and the same dtype on every rank. gloo does not check: it waits "
-    "for ever, or mixes up the values and goes on.",
+    "A collective needs the same shape and dtype on every rank. gloo does not check: it waits for ever, or mixes up "
+    "the values and goes on.",
     "Give the tensor the same shape and dtype on every rank: pad it, or tell each other the sizes first.",
     "lesson 1, section 3",
 )
 
 TRAINING = (
+    Cause(
+        "mismatched_collectives",
+        OTHER_SHAPES.why,
+        OTHER_SHAPES.fix,
+        OTHER_SHAPES.section,
+        r"Is there a distributed collective mismatch in your code",
+    ),
     Cause(
         "unused_parameters",
         "DDP waits for the gradient of every parameter. The parameters with the indices {indices} had no part in the "

@@ -56,6 +56,12 @@ class Call:
         elements = f"{self.elements:,} element{'s' * (self.elements != 1)}"
         return f"{self.op} #{self.seq}{where} ({dtype}{elements})"
 
+    @property
+    def shape(self) -> str:
+        """`all_reduce #14 (float32, 2×3)`."""
+        sizes = " and ".join("×".join(map(str, size)) for size in self.sizes)
+        return f"{self.op} #{self.seq} ({self.dtype}, {sizes})"
+
     def agrees(self, other: Call) -> bool:
         """Whether the two can be one collective. Not compared: what may differ between ranks by right."""
         if self.op != other.op:

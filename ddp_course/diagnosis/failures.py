@@ -32,7 +32,7 @@ _SIGNALS = {
     ),
     signal.SIGABRT: (
         "native_crash",
-        "Native code (C, C++ or CUDA below Python) gave up{what}.",
+        "Native code (C, C++ or CUDA below Python) gave up.",
         "The line above is where Python called it; the log has the message it left.",
     ),
     signal.SIGBUS: (
@@ -113,15 +113,16 @@ def _of_signal(end: End, number: int) -> _Story:
         name = signal.Signals(number).name
     except ValueError:
         name = f"signal {number}"
-    if found := causes.by_text(end.stderr) if number == signal.SIGABRT else None:
-        return _Story(f"ended by {name}", found)
+    headline = f"ended by {name}"
+    if number == signal.SIGABRT:
+        if what := re.findall(r"what\(\):\s*(.+)", end.stderr):
+            headline += f": {clean(what[-1])}"
+        if found := causes.by_text(end.stderr):
+            return _Story(headline, found)
     section = "lesson 4, section 5"
     if number in _SIGNALS:
         kind, why, fix = _SIGNALS[signal.Signals(number)]
-        found_what = re.findall(r"what\(\):\s*(.+)", end.stderr)
-        what = f": {clean(found_what[-1])}" if found_what else ""
-        why = why.replace("{peak}", _memory(end.attempt.peak_bytes)).replace("{what}", what)
-        return _Story(f"ended by {name}", Found(kind, why, fix, section))
+        return _Story(headline, Found(kind, why.replace("{peak}", _memory(end.attempt.peak_bytes)), fix, section))
     why = f"The signal {name} came from outside the program, or the program sent it to itself."
     return _Story(f"ended by {name}", Found("killed", why, "", section))
 

@@ -13,6 +13,12 @@ from ddp_course.diagnosis.views import View, phrases, view
 from ddp_course.diagnosis.who import End, names
 from ddp_course.run import Run
 
+_TITLES = {
+    "hang": "hang",
+    "collective_timeout": "a collective timed out",
+    "mismatched_collectives": "collectives that do not match",
+}
+
 
 def views(ends: list[End], records: dict[int, Recorded]) -> list[View]:
     """Where each rank stood."""
@@ -88,17 +94,21 @@ def _disagreed(run: Run, seen: list[View], mismatch: Mismatch, kind: str) -> Dia
     found = disagreement(mismatch)
     if found is causes.OTHER_SHAPES:
         kind = kind if kind == "hang" else "mismatched_collectives"
-        text = f"the ranks call different collectives: {said(mismatch)}"
-        return replace(_block(run, kind, majority, minority, found), headline=f"{kind.split('_')[0]}: {text}")
+        return replace(_block(run, kind, majority, minority, found), headline=f"{_TITLES[kind]}: {said(mismatch)}")
     return _block(run, kind, majority, minority, found)
 
 
 def said(mismatch: Mismatch) -> str:
     """`ranks 0 and 2 call all_reduce #1 (float32, 3 elements) at line 6; rank 1 calls …`."""
     result = []
+    alike = len({str(call) for _, call in mismatch.camps}) < len(mismatch.camps)  # other shapes, as many elements
     for ranks, call in mismatch.camps:
         verb = "calls" if len(ranks) == 1 else "call"
-        what = f"{call}" + (f" at line {call.line}" if call.line else "") if call else "nothing any more"
+        what = (
+            (call.shape if alike else str(call)) + (f" at line {call.line}" if call.line else "")
+            if call
+            else "nothing any more"
+        )
         result.append(f"{names(sorted(ranks))} {verb} {what}")
     return "; ".join(result)
 
@@ -115,11 +125,7 @@ def _block(run: Run, kind: str, waiting: list[View], missing: list[View], found:
     place = next((one.place for one in [*missing, *waiting] if one.place), None)
     past = kind != "hang"
     sentence = "; ".join([*phrases(waiting, run, place, past=past), *phrases(missing, run, place, bool(waiting), past)])
-    title = {
-        "hang": "hang",
-        "collective_timeout": "a collective timed out",
-        "left_early": f"{names([one.rank for one in missing])} left early",
-    }.get(kind, kind)
+    title = f"{names([one.rank for one in missing])} left early" if kind == "left_early" else _TITLES[kind]
     return Diagnosis(
         kind,
         [one.rank for one in missing],

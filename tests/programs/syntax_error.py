@@ -1,4 +1,0 @@
-import torch
-
-if torch.ones(1)
-    print("one")
