@@ -18,6 +18,8 @@ from nbconvert.preprocessors import TagRemovePreprocessor
 from nbgrader.preprocessors import ClearSolutions
 from nbgrader.utils import is_solution
 
+from ddp_course.authoring.grade_marks import add_grade_marks
+
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 STUB = "raise NotImplementedError"
 SOLUTION_ONLY = "solution-only"
@@ -81,6 +83,7 @@ def read_source(path: Path, stored: Any = None) -> Any:
     if problems:
         raise BuildError("\n\n".join(problems))
     _give_ids(notebook, stored, path.stem)
+    add_grade_marks(notebook)
     notebook.metadata = nbformat.from_dict(copy.deepcopy(METADATA))
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook

@@ -41,7 +41,7 @@ def check(exercise: Exercise, file: Path, seeds: Sequence[int] = (), seconds: fl
     Without seeds: one that nobody has chosen. The first case that is wrong ends the check.
     """
     seeds = list(seeds) or [secrets.randbelow(1000)]
-    _wait_for_server()
+    wait_for_server()
     printed = None
     for world in exercise.worlds:
         trial = _Trial(exercise, file, world, seeds, seconds if client.can_fork() else _COLD_SECONDS)
@@ -119,7 +119,8 @@ class _Trial:
         return self._diagnosis()
 
     def _diagnosis(self) -> list[str]:
-        return str(self._run.diagnosis).removeprefix("✗ ").splitlines()
+        text = str(self._run.diagnosis).removeprefix("✗ ")
+        return re.sub(r" If it only needs longer, give it more:\s+--timeout\s+\d+\.", "", text).splitlines()
 
     def _alone(self, waiting: list[int]) -> list[str]:
         gone = [rank for rank in range(self._world) if rank not in waiting]
@@ -165,7 +166,7 @@ def _learners_line(run: Run, rank: int, file: Path) -> str:
     return f" in line {number}: {source}"
 
 
-def _wait_for_server() -> None:
+def wait_for_server() -> None:
     """Return when the server can start ranks, so that no answer pays for the import of torch with its time."""
     with client.open_run(client.can_fork()) as channel:
         channel.sendall(b'{"do": "stop", "grace": 0}\n')
