@@ -172,6 +172,7 @@ class _Launch:
         loopback = "lo0" if sys.platform == "darwin" else "lo"
         env.setdefault("GLOO_SOCKET_IFNAME", loopback)
         env.setdefault("NCCL_SOCKET_IFNAME", loopback)
+        env.setdefault("KINETO_LOG_LEVEL", "99")  # else each use of the profiler writes the time to stderr
         if self._options.hides_gpus:
             env["CUDA_VISIBLE_DEVICES"] = ""
         return {

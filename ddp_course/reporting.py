@@ -20,14 +20,19 @@ def report(**values: Any) -> None:
     """Send values from this rank to the notebook that started it, where they are in `run.reports`.
 
     Values are numbers, strings, booleans, None, lists, dicts and small tensors (which become lists).
-    `step=` and `total=` also drive the progress bar. Outside a launch (plain `torchrun`) nothing happens.
-    Raises TypeError for a value that cannot be sent.
+    `step=` and `total=` also drive the progress bar. A `torch.profiler.profile` that has ended becomes its
+    forward, backward, optimizer and collective spans, which `run.timeline()` draws. Outside a launch (plain
+    `torchrun`) nothing happens. Raises TypeError for a value that cannot be sent.
     """
     if _channel is not None:
         os.write(_channel, (json.dumps(values, default=_plain) + "\n").encode())
 
 
 def _plain(value: Any) -> Any:
+    if hasattr(value, "key_averages"):
+        from ddp_course.spans import of_profile
+
+        return {"spans": of_profile(value)}
     for convert in ("tolist", "item"):
         if hasattr(value, convert):
             return getattr(value, convert)()

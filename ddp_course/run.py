@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas
 
     from ddp_course.diagnosis import Diagnosis
+    from ddp_course.timeline import Timeline
 
 __all__ = ["LaunchError", "Rank", "Reports", "Run"]
 
@@ -176,6 +177,17 @@ class Run:
         from ddp_course.diagnosis import diagnose
 
         return diagnose(self)
+
+    def timeline(self, **reported: Any) -> Timeline:
+        """When each rank computed and communicated, drawn from what it sent with `report(profile=prof)`.
+
+        Its `overlap` is the share of the collectives' time that was hidden under compute, 0 to 1. Where a script
+        sends several profiles, `reported` picks one: `timeline(cap=25)` for `report(cap=25, profile=prof)`.
+        Raises ValueError where there is none.
+        """
+        from ddp_course.timeline import draw
+
+        return draw(self.reports, reported)
 
     def __str__(self) -> str:
         return self.transcript

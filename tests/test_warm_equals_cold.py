@@ -22,6 +22,7 @@ ADDED_ENVIRONMENT = {
     "GLOO_SOCKET_IFNAME",  # gloo must listen on the loopback interface only
     "NCCL_SOCKET_IFNAME",  # NCCL likewise
     "PYTORCH_NVML_BASED_CUDA_CHECK",  # the agent must not initialise CUDA before it forks
+    "KINETO_LOG_LEVEL",  # the profiler must not write the time of day to stderr
     "MASTER_ADDR",  # 127.0.0.1, not localhost: the store listens on that address alone
 }
 
