@@ -16,12 +16,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kernels import Kernel
 
 from ddp_course import launch
+from ddp_course.exercises import every
+from ddp_course.exercises.check import check
 
 ALL_REDUCE = """\
 import torch
@@ -161,6 +164,23 @@ def import_time() -> dict[str, Any]:
     return {"what": "import ddp_course [s]", "value": value, "limit": 0.3}
 
 
+def checks(rounds: int) -> list[dict[str, Any]]:
+    """From the end of typing to the feedback of `%%exercise`, for the exercise that takes longest."""
+    bank = Path(__file__).resolve().parent / "answers"
+    slowest = []
+    for kind in ("right", "wrong"):
+        took = {}
+        for exercise in every():
+            path = min(bank.joinpath(exercise.name).glob(f"{kind}_*.py"))
+            if exercise.name == "uneven_batches" and kind == "wrong":
+                path = path.with_name("wrong_one_less.py")  # the first one hangs, up to the time limit
+            took[exercise.name] = statistics.median(seconds(partial(check, exercise, path)) for _ in range(rounds))
+        name = max(took, key=lambda name: took[name])
+        what = f"a {kind} answer checked, slowest exercise: {name} [s]"
+        slowest.append({"what": what, "value": took[name], "limit": 3.0})
+    return slowest
+
+
 def row(what: str, ours: float, theirs: float, limit: float) -> dict[str, Any]:
     return {"what": what, "seconds": ours, "torchrun_seconds": theirs, "value": ours / theirs, "limit": limit}
 
@@ -176,6 +196,7 @@ def main() -> None:
         os.chdir(folder)
         rows = start_costs("all_reduce", ALL_REDUCE, rounds) + start_costs("ddp_adamw", DDP, rounds)
         rows += [first_launch(rounds), line_latency(), import_time(), many_launches(20 if given.quick else 200)]
+        rows += checks(rounds)
         rows.append(throughput(3, 1) if given.quick else throughput(60, 1))
         os.chdir("/")
     for entry in rows:

@@ -60,7 +60,7 @@ def test_a_right_answer_passes_on_three_seeds(name: str, path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "path"), answers("wrong"))
 def test_a_wrong_answer_gets_its_feedback(name: str, path: Path) -> None:
-    wanted = path.read_text().splitlines()[0].removeprefix("# feedback: ")
+    wanted = " ".join(path.read_text().splitlines()[0].removeprefix("# feedback: ").split())
     result = check.check(EXERCISES[name], path, SEEDS[:1])
     assert result.state == "failed" and wanted in " ".join(result.text.split()), result.text
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from ddp_course.exercises.base import Exercise
-from ddp_course.exercises.lesson_02.by_hand import DdpBuckets, DdpByHand
+from ddp_course.exercises.lesson_02.buckets import DdpBuckets
+from ddp_course.exercises.lesson_02.by_hand import DdpByHand
+from ddp_course.exercises.lesson_02.early_stop import EarlyStop
 from ddp_course.exercises.lesson_02.gradients import AverageGradient
 from ddp_course.exercises.lesson_02.labs_counting import EpochForgotten, NoSyncPlaces
-from ddp_course.exercises.lesson_02.labs_drifting import HeadAfterWrap, ModuleInTraining, UnusedParameters
-from ddp_course.exercises.lesson_02.labs_waiting import EarlyStop, RankZeroOnly, UnevenBatches
+from ddp_course.exercises.lesson_02.labs_drifting import HeadAfterWrap, ModuleInTraining
 from ddp_course.exercises.lesson_02.layout import PredictBuckets
 from ddp_course.exercises.lesson_02.quiz import QUIZ
+from ddp_course.exercises.lesson_02.rank_0_only import RankZeroOnly
 from ddp_course.exercises.lesson_02.resuming import Resume
 from ddp_course.exercises.lesson_02.sampling import ExactEvaluation
 from ddp_course.exercises.lesson_02.stepping import Accumulate
+from ddp_course.exercises.lesson_02.uneven_batches import UnevenBatches
+from ddp_course.exercises.lesson_02.unused_parameters import UnusedParameters
 
 __all__ = ["EXERCISES", "NOTEBOOK", "QUIZ", "TITLE"]
 

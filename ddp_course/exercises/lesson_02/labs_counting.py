@@ -207,7 +207,7 @@ def visit(sampler, epochs):
 
     def cases(self, pick: random.Random, world: int) -> list[Case]:
         return [
-            {"n": pick.randint(9, 14), "epochs": pick.randint(2, 4), "sampler": pick.randrange(100)} for _ in range(2)
+            {"n": pick.randint(9, 14), "epochs": pick.randint(3, 4), "sampler": pick.randrange(100)} for _ in range(2)
         ]
 
     def expected(self, case: Case, rank: int) -> Any:

@@ -1,4 +1,4 @@
-"""Lesson 2, break-it labs: training that runs, and is not data parallel; or stops at the second step."""
+"""Lesson 2, break-it labs: training that runs, and is not data parallel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ddp_course.exercises.base import Call, Case, Lab, Option, Question
 
-_STEPS = 3
+STEPS = 3
 
 
 class TrainingLab(Lab):
@@ -39,7 +39,7 @@ class TrainingLab(Lab):
 
     def judge(self, case: Case, expected: Any, seen: list[Any], calls: list[list[Call]]) -> str | None:
         wrong = super().judge(case, expected, seen, calls)
-        return f"after {_STEPS} steps, {wrong}" if wrong else None
+        return f"after {STEPS} steps, {wrong}" if wrong else None
 
     @staticmethod
     def optimizer(model: Any) -> Any:
@@ -60,7 +60,7 @@ class TrainingLab(Lab):
         """For each step, each rank's (inputs, targets)."""
         from ddp_course.exercises.ranks import randn
 
-        shape = (_STEPS, case["world"], case["batch"])
+        shape = (STEPS, case["world"], case["batch"])
         inputs, targets = randn(case["seed"] + 50, *shape, 3), randn(case["seed"] + 60, *shape, 2)
         return [list(zip(x, y, strict=True)) for x, y in zip(inputs, targets, strict=True)]
 
@@ -231,131 +231,3 @@ def build(body, head):
             mse(model, batches[rank]).backward()
             optimizer.step()
         return values(net)
-
-
-class UnusedParameters(TrainingLab):
-    """A model that uses one of its heads at a time."""
-
-    name = "unused_parameters"
-    lesson = "02"
-    title = "parameters that a step does not use"
-    minutes, difficulty = 6, 2
-    tested = "heads that change from step to step, alike and not alike on the ranks"
-    options = "--nproc-per-node 2 --no-check"
-    broken = """\
-import torch
-import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel as DDP
-
-
-class TwoHeads(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body, self.heads = nn.Linear(4, 4), nn.ModuleList([nn.Linear(4, 1), nn.Linear(4, 1)])
-
-    def forward(self, x, task):
-        return self.heads[task](self.body(x))
-
-
-dist.init_process_group()
-model = DDP(TwoHeads())
-for step in range(3):
-    model(torch.ones(2, 4), task=step % 2).mean().backward()
-    print(f"step {step} done")
-dist.destroy_process_group()
-"""
-    question = Question(
-        "The first step runs, the second one raises an error. What is wrong, and since when?",
-        (
-            Option(
-                "In the second step: its head was not there when DDP built the buckets",
-                "Both heads were there when the model was wrapped. The error speaks of the step before.",
-            ),
-            Option(
-                "In the first step: head 1 got no gradient, so the reduction of that step never finished",
-                "Yes. DDP counts the gradients that are ready and waits for those of head 1, which this step never "
-                "used. It notices at the next forward.",
-            ),
-            Option(
-                "In the second step: gradients were not zeroed",
-                "Gradients that add up change the numbers; DDP does not mind them.",
-            ),
-            Option(
-                "In both: the two heads have the same shape, so their gradients are confused",
-                "Parameters are told apart by identity, not by shape.",
-            ),
-        ),
-        "b",
-    )
-    stub = '''\
-import torch
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel as DDP
-
-
-def wrap(model):
-    """model(x, task) uses only one of its heads. Returns model under DDP, called in the same way.
-
-    The task may change from step to step, and differ between the ranks.
-    """
-    raise NotImplementedError
-'''
-    hints = (
-        "DDP waits for the gradient of every parameter. Either it has to learn which ones will not come, or they all "
-        "have to come.",
-        "The error message of the broken program names an argument of DDP's constructor.",
-        "That argument makes DDP walk through the graph after each forward. The promise of static_graph, the same "
-        "graph in every step, would not be kept here.",
-    )
-
-    def cases(self, pick: random.Random, world: int) -> list[Case]:
-        same = [[step % 2] * world for step in range(_STEPS)]
-        mixed = [[pick.randrange(2) for _ in range(world)] for _ in range(_STEPS)]
-        batch = pick.randint(1, 4)
-        return [
-            {"batch": batch, "tasks": same, "what": "with the same task on each rank"},
-            {"batch": batch, "tasks": mixed, "what": "with a task for each rank"},
-        ]
-
-    def net(self, case: Case, rank: int) -> Any:
-        from ddp_course.exercises.ranks import seeded
-
-        return seeded(case["seed"] + rank, _two_heads)
-
-    def batches(self, case: Case) -> list[Any]:
-        pairs = zip(super().batches(case), case["tasks"], strict=True)
-        return [[(x, task, y) for (x, y), task in zip(step, tasks, strict=True)] for step, tasks in pairs]
-
-    @staticmethod
-    def optimizer(model: Any) -> Any:
-        """Without momentum: a missing gradient and a zero one do the same."""
-        import torch
-
-        return torch.optim.SGD(model.parameters(), lr=0.1)
-
-    def run(self, answer: SimpleNamespace, case: Case, rank: int) -> Any:
-        from ddp_course.exercises.ranks import mse, values
-
-        net = self.net(case, rank)
-        model = answer.wrap(net)
-        optimizer = self.optimizer(net)
-        for batches in self.batches(case):
-            optimizer.zero_grad()
-            mse(model, batches[rank]).backward()
-            optimizer.step()
-        return values(net)
-
-
-def _two_heads() -> Any:
-    from torch import nn
-
-    class TwoHeads(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.body, self.heads = nn.Linear(3, 4), nn.ModuleList([nn.Linear(4, 2), nn.Linear(4, 2)])
-
-        def forward(self, x: Any, task: int) -> Any:
-            return self.heads[task](self.body(x))
-
-    return TwoHeads()
