@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 _DARK = "#222222"
 _DPI = 110
+_MIB = 1 << 20
 
 
 class Picture(Figure):
@@ -130,6 +131,77 @@ def training_curve(steps: Sequence[int], losses: Sequence[float], levels: Mappin
         axes.text(steps[-1], height, f"{name} {height:.2f}", ha="right", va="bottom", fontsize=9)
     axes.set(xlabel="step", ylabel="loss (nats per byte)", title="training loss on the global batch")
     _tidy(axes)
+    return picture
+
+
+def bucket_layout(layouts: Mapping[str, Sequence[Sequence[int]]], caps: Mapping[str, Sequence[int]]) -> Picture:
+    """Which gradients travel together, one row for each layout.
+
+    `layouts` maps a row's title to its buckets in the order of sending, each the bytes of its tensors. `caps`
+    maps the same titles to the cap of each bucket in bytes, drawn as a dashed line; missing ones are not drawn.
+    """
+    picture = Picture(
+        "Buckets in the order of sending, from the left; white lines part their tensors. "
+        "A dashed line is a bucket's cap: a bucket closes with the tensor that crosses it.",
+        height=1.0 + 0.62 * len(layouts),
+    )
+    axes = picture.subplots()
+    for row, (title, buckets) in enumerate(layouts.items()):
+        start = 0.0
+        for number, tensors in enumerate(buckets):
+            colour, left = COLOURS[number % len(COLOURS)], start
+            for size in tensors:
+                box = Rectangle(
+                    (left, row - 0.32), size / _MIB, 0.64, facecolor=colour, edgecolor="white", linewidth=0.6
+                )
+                axes.add_patch(box)
+                left += size / _MIB
+            _bucket_name(axes, start, left, row, f"bucket {number}: {left - start:.1f} MiB", colour)
+            for cap in caps.get(title, ())[number : number + 1]:
+                axes.plot(
+                    [start + cap / _MIB] * 2, [row - 0.42, row + 0.42], color=_DARK, linestyle="--", linewidth=1.3
+                )
+            start = left
+    widest = max(sum(map(sum, buckets)) for buckets in layouts.values()) / _MIB
+    axes.set(xlim=(0, widest * 1.005), ylim=(len(layouts) - 0.5, -0.5), xlabel="gradient (MiB), sent first at the left")
+    axes.set_ylabel("layout")
+    axes.set_yticks(range(len(layouts)), list(layouts))
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    return picture
+
+
+def _bucket_name(axes: Axes, start: float, end: float, row: int, name: str, colour: str) -> None:
+    """The name of a bucket in its middle; above a bucket that is too narrow for it."""
+    ink = "white" if colour in (COLOURS[0], COLOURS[2], COLOURS[5]) else "black"
+    if end - start > 12:
+        box = {"facecolor": colour, "edgecolor": "none", "pad": 2}  # over the white lines
+        axes.text((start + end) / 2, row, name, ha="center", va="center", fontsize=9, color=ink, bbox=box)
+    elif end - start > 3:
+        axes.text(start, row - 0.36, name, ha="left", va="bottom", fontsize=8)
+
+
+def hook_costs(curves: Mapping[str, Sequence[float]], sent: Mapping[str, Sequence[int]]) -> Picture:
+    """What communication hooks save and what they cost: loss and bytes sent at each step, for each hook.
+
+    `curves` maps a hook's name to its loss after each step (nats), `sent` to the bytes each rank handed to
+    all-reduce in each step. All of one length.
+    """
+    picture = Picture(
+        f"Left: the loss with {', '.join(curves)}. Right: the bytes that each rank hands to all-reduce in a step, "
+        "on a logarithmic axis."
+    )
+    left, right = picture.subplots(1, 2)
+    styles = ("-", "--", ":", "-.")
+    for number, name in enumerate(curves):
+        style = {"color": COLOURS[number], "linestyle": styles[number % 4], "linewidth": 4.5 - 1.4 * number}
+        left.plot(curves[name], label=name, **style)
+        right.semilogy([size / 1024 for size in sent[name]], label=name, **style)
+    left.set(xlabel="step", ylabel="loss (nats)", title="loss on the global batch")
+    right.set(xlabel="step", ylabel="KiB a step", title="handed to all-reduce")
+    left.legend(frameon=False)
+    right.yaxis.set_major_formatter("{x:g}")
+    _tidy(left, right)
     return picture
 
 

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 from matplotlib.patches import Rectangle
 
-from ddp_course.pictures import COLOURS, Picture, loss_curves, sampler_map, training_curve
+from ddp_course.pictures import (
+    COLOURS,
+    Picture,
+    bucket_layout,
+    hook_costs,
+    loss_curves,
+    sampler_map,
+    training_curve,
+)
+from ddp_course.sliders import PictureSlider
 
 PADDED = [[[0, 4, 8], [1, 5, 9], [2, 6, 0], [3, 7, 1]]]
 DROPPED = [[[0, 4], [1, 5], [2, 6], [3, 7]]]
+MIB = 1 << 20
 PICTURES = {
     "sampler_map": lambda: sampler_map({"padded": PADDED, "drop_last": DROPPED}, 10),
     "loss_curves": lambda: loss_curves({"1 rank": [3.0, 2.0], "2 ranks": [3.0, 2.00001]}),
+    "bucket_layout": lambda: bucket_layout(
+        {"step 1": [[MIB] * 40], "from step 2": [[4 * MIB], [16 * MIB, 16 * MIB], [4 * MIB]]},
+        {"from step 2": [MIB, 25 * MIB]},
+    ),
+    "hook_costs": lambda: hook_costs(
+        {"fp32": [2.0, 1.0], "fp16": [2.0, 1.1]}, {"fp32": [4096] * 2, "fp16": [2048] * 2}
+    ),
     "training_curve": lambda: training_curve([1, 20], [5.5, 3.0], {"the unigram baseline": 3.36}),
 }
 each_picture = pytest.mark.parametrize("name", PICTURES)
@@ -45,6 +65,70 @@ def test_curves_are_drawn_with_the_values_given() -> None:
     left, right = PICTURES["loss_curves"]().axes
     assert [list(line.get_ydata()) for line in left.lines] == [[3.0, 2.0], [3.0, 2.00001]]
     assert list(right.lines[0].get_ydata()) == pytest.approx([1e-9, 1e-5])
+
+
+def test_a_layout_shows_every_tensor_after_the_one_before_it() -> None:
+    axes = PICTURES["bucket_layout"]().axes[0]
+    boxes = [patch for patch in axes.patches if isinstance(patch, Rectangle) and patch.get_y() > 0]
+    assert [(box.get_x(), box.get_width()) for box in boxes] == [(0, 4), (4, 16), (20, 16), (36, 4)]
+    assert [text.get_text() for text in axes.texts] == [
+        "bucket 0: 40.0 MiB",
+        "bucket 0: 4.0 MiB",
+        "bucket 1: 32.0 MiB",
+        "bucket 2: 4.0 MiB",
+    ]
+
+
+def test_a_cap_is_drawn_where_its_bucket_reaches_it() -> None:
+    assert [line.get_xdata()[0] for line in PICTURES["bucket_layout"]().axes[0].lines] == [1, 4 + 25]
+
+
+def test_hooks_are_drawn_with_the_losses_and_bytes_given() -> None:
+    left, right = PICTURES["hook_costs"]().axes
+    assert [list(line.get_ydata()) for line in left.lines] == [[2.0, 1.0], [2.0, 1.1]]
+    assert [list(line.get_ydata()) for line in right.lines] == [[4, 4], [2, 2]]
+
+
+# A slider leafs through pictures
+
+
+def slider() -> PictureSlider:
+    return PictureSlider("cap (MiB)", {1: PICTURES["loss_curves"](), 25: PICTURES["bucket_layout"]()}, start=25)
+
+
+def test_a_slider_shows_another_picture_within_200_ms() -> None:
+    choose, shown = slider().widget().children
+    before = shown.value
+    began = time.perf_counter()
+    choose.value = 1
+    assert time.perf_counter() - began < 0.2
+    assert shown.value != before
+
+
+def test_a_slider_has_a_name_and_says_in_words_what_it_shows() -> None:
+    choose, shown = slider().widget().children
+    assert choose.description == "cap (MiB)"
+    assert 'alt="cap (MiB) 25. Buckets in the order of sending' in shown.value
+    choose.value = 1
+    assert 'alt="cap (MiB) 1. Left: the losses' in shown.value
+
+
+def test_a_slider_stores_a_png_and_one_line_of_text() -> None:
+    stored = []
+    shell = InteractiveShell.instance()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shell.display_pub, "publish", lambda data, **_: stored.append(data))
+        slider()._ipython_display_()
+    InteractiveShell.clear_instance()
+    (data,) = stored
+    assert data["image/png"] == PICTURES["bucket_layout"]()._repr_png_()
+    assert data["text/plain"] == repr(slider())
+    assert repr(slider()).startswith("[slider] cap (MiB): 1, 25. At 25: Buckets in the order")
+
+
+def test_a_slider_without_a_picture_to_start_with_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no picture for cap 7; there are: 1"):
+        PictureSlider("cap", {1: PICTURES["loss_curves"]()}, start=7)
 
 
 @each_picture

@@ -1,0 +1,66 @@
+"""A slider that leafs through pictures. They are drawn beforehand, so a move shows the next one at once."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Mapping
+from typing import Any
+
+from ddp_course.pictures import Picture
+
+_WIDTH = 880  # pixels of a picture, at most
+
+
+class PictureSlider:
+    """Pictures by value, with a slider to choose one. As a cell's last line it shows itself.
+
+    `label` names the value, with its unit; `pictures` maps values, in order, to pictures; `start` is shown first.
+    Where no kernel runs, a notebook shows the picture of `start`. The arrow keys move the slider, and a screen
+    reader hears the value and the picture's caption. Raises ValueError where there is no picture for `start`.
+    """
+
+    def __init__(self, label: str, pictures: Mapping[Any, Picture], start: Any) -> None:
+        if start not in pictures:
+            raise ValueError(f"no picture for {label} {start!r}; there are: {', '.join(map(str, pictures))}")
+        self._label = label
+        self._start = start
+        self._pngs = {value: picture._repr_png_() for value, picture in pictures.items()}
+        self._captions = {value: picture.caption for value, picture in pictures.items()}
+
+    def __repr__(self) -> str:
+        values = ", ".join(map(str, self._pngs))
+        return f"[slider] {self._label}: {values}. At {self._start}: {self._captions[self._start]}"
+
+    def widget(self) -> Any:
+        """The slider above its picture, as ipywidgets."""
+        import ipywidgets
+
+        slider = ipywidgets.SelectionSlider(
+            options=[(str(value), value) for value in self._pngs],
+            value=self._start,
+            description=self._label,
+            style={"description_width": "initial"},
+            layout={"width": "min(100%, 34em)"},
+        )
+        image = ipywidgets.HTML(self._image(self._start), layout={"width": "100%", "margin": "0"})
+        slider.observe(lambda change: setattr(image, "value", self._image(change["new"])), names="value")
+        return ipywidgets.VBox([slider, image])
+
+    def _image(self, value: Any) -> str:
+        words = html.escape(f"{self._label} {value}. {self._captions[value]}", quote=True)
+        data = base64.b64encode(self._pngs[value]).decode()
+        return (
+            f'<img alt="{words}" style="width:100%;max-width:{_WIDTH}px" src="data:image/png;base64,{data}">'
+            f'<div role="status" aria-live="polite" style="position:absolute;left:-9999px">{words}</div>'
+        )
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        stored = {"image/png": self._pngs[self._start], "text/plain": repr(self)}
+        try:
+            bundle = {**self.widget()._repr_mimebundle_(), **stored}
+        except ImportError:
+            bundle = stored
+        display(bundle, raw=True)
