@@ -50,7 +50,7 @@ LINES = (
     Line(
         r"(Using network|Assigned NET plugin)",
         "Using network IB",
-        "what carries data between machines. `Socket` on a cluster that has InfiniBand: something is misconfigured, and slow.",
+        "what carries data between machines. `Socket` on a cluster that has InfiniBand is a mistake, and slow.",
     ),
     Line(
         r"Channel \d+/\d+ :( +\d+){2,}",
@@ -140,8 +140,8 @@ def topology(found: gpus.Gpus | None = None) -> str:
         return found.error
     if len(found.devices) < 2:
         here = str(found) if found.devices else "no NVIDIA GPU"
-        rows = "\n".join(f"  {kind:34}{path}" for kind, path in _PATHS.items())
-        return f"This machine has {here}, so no two are connected.\n{_WOULD_BE}\n\n{rows}"
+        paths = "\n".join(f"  {kind:34}{path}" for kind, path in _PATHS.items())
+        return f"This machine has {here}, so no two are connected.\n{_WOULD_BE}\n\n{paths}"
     kinds = {(i, j): kind for a, b, kind in found.links for i, j in ((a, b), (b, a))}
     names = [device.index for device in found.devices]
     width = max([6, *(len(kind) for kind in kinds.values())]) + 2
