@@ -72,9 +72,11 @@ def test_cold_and_plain_torchrun_differ_only_where_the_list_says(
         assert bare["environment"].keys() <= cold["environment"].keys()
         assert bare["files"] == ["null", "stderr.log", "stdout.log"]
         rank = cold["environment"]["RANK"]
-        assert cold["files"] == ["null", *(f"rank-{rank}.{kind}" for kind in ("err", "out", "reports", "stacks"))]
+        kinds = ("ask", "err", "out", "reports", "stacks")
+        assert cold["files"] == ["null", *(f"rank-{rank}.{kind}" for kind in kinds)]
+        assert cold["threads"] == bare["threads"] + 1  # tells, when asked, where a rank hangs; unknown to `threading`
         for seen in (cold, bare):
-            del seen["environment"], seen["files"]
+            del seen["environment"], seen["files"], seen["threads"]
         assert cold == bare
 
 

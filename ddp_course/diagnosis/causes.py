@@ -135,20 +135,12 @@ TRAINING = (
     ),
     Cause(
         "unused_parameters",
-        "DDP waits for the gradient of every parameter. The parameters with the indices {indices} had no part in the "
-        "loss of the last step, so their gradients never came.",
+        "DDP waits for the gradient of every parameter. Those with the indices {indices} in model.parameters() had no "
+        "part in the loss of the last step.",
         "Use them in forward, take them out of the model, set requires_grad=False before wrapping, or wrap with "
         "find_unused_parameters=True.",
         "lesson 2, section 3",
-        r"Expected to have finished reduction in the prior iteration(?s:.*?)rank \d+: (?P<indices>[\d ]+\d)",
-    ),
-    Cause(
-        "unused_parameters",
-        "DDP waits for the gradient of every parameter, and some had no part in the loss of the last step.",
-        "Use them in forward, take them out of the model, set requires_grad=False before wrapping, or wrap with "
-        "find_unused_parameters=True.",
-        "lesson 2, section 3",
-        r"Expected to have finished reduction in the prior iteration",
+        r"Expected to have finished reduction in the prior iteration(?s:.*)for rank \d+: (?P<indices>[\d ]+)$",
     ),
     Cause(
         "parameter_ready_twice",

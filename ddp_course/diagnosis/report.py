@@ -24,6 +24,8 @@ def diagnose(run: Run) -> Diagnosis | None:
     having = {end.status for end in found}
     if "failed" in having:
         return failures.diagnose(run, found)
+    if run.outcome == "lost":
+        return _ended_from_outside(run, found)
     if "timed out" in having and (said := waiting.diagnose(run, found, "collective_timeout")):
         return said
     if "lost" in having:
@@ -107,7 +109,7 @@ def _waited_seconds(seen: list[View], found: list[End]) -> float:
 
 def _ended_from_outside(run: Run, found: list[End]) -> Diagnosis:
     ended = [end for end in found if end.status == "ended"]
-    if ended and run.outcome != "lost":
+    if ended:
         ranks = [end.rank for end in ended]
         return Diagnosis(
             "terminated",

@@ -38,7 +38,12 @@ print(
             "main is this": sys.modules["__main__"].__dict__ is globals(),
             "flags": str(sys.flags),
             "executable": sys.executable,
-            "stdout": [type(sys.stdout.buffer).__name__, sys.stdout.encoding, sys.stdout.errors, sys.stdout.write_through],
+            "stdout": [
+                type(sys.stdout.buffer).__name__,
+                sys.stdout.encoding,
+                sys.stdout.errors,
+                sys.stdout.write_through,
+            ],
             "stderr": [type(sys.stderr.buffer).__name__, sys.stderr.encoding, sys.stderr.errors],
             "numpy_random": numpy.random.get_state()[1][:3].tolist(),
             "torch_random": torch.initial_seed(),
