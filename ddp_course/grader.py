@@ -140,7 +140,7 @@ def main() -> None:
 def _reply(request: dict[str, Any]) -> dict[str, str]:
     from ddp_course.errors import LaunchError
     from ddp_course.exercises import find
-    from ddp_course.exercises.cell import answer
+    from ddp_course.exercises.answers import answer
 
     kept = set(psutil.Process().children())  # the server; whatever else there is afterwards, an answer left behind
     try:

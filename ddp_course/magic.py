@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddp_course import client
 from ddp_course.errors import LaunchError
-from ddp_course.exercises.cell import exercise_cell
+from ddp_course.exercises.answers import exercise_cell
 from ddp_course.folders import CellScript, course_folder
 from ddp_course.launcher import start
 from ddp_course.options import Options, parse, parser

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddp_course.exercises import of_lesson
-from ddp_course.exercises.cell import passed
+from ddp_course.exercises.answers import passed
 
 
 def score(lesson: str) -> int:

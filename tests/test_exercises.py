@@ -11,7 +11,8 @@ import pytest
 from kernels import Kernel
 
 from ddp_course import LaunchError, launch
-from ddp_course.exercises import cell, check, every, find
+from ddp_course.exercises import answers as given
+from ddp_course.exercises import check, every, find
 from ddp_course.exercises.base import Exercise, Lab
 
 BANK = Path(__file__).parent / "answers"
@@ -91,7 +92,7 @@ def pretend(exercise: Exercise, body: str) -> str:
 @pytest.mark.parametrize("pretence", PRETENCES)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.bank] * (i > 1)) for i, n in enumerate(EXERCISES)])
 def test_a_pretence_does_not_pass(name: str, pretence: str) -> None:
-    result = cell.answer(EXERCISES[name], pretend(EXERCISES[name], PRETENCES[pretence]), seeds=[11])
+    result = given.answer(EXERCISES[name], pretend(EXERCISES[name], PRETENCES[pretence]), seeds=[11])
     assert result.state == "failed", result.text
     assert not result.text.startswith("✓")
     assert all(line.startswith(("rank ", "…")) for line in result.printed.splitlines())
@@ -99,11 +100,11 @@ def test_a_pretence_does_not_pass(name: str, pretence: str) -> None:
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_a_blank_stub_costs_no_launch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cell, "check", None)
+    monkeypatch.setattr(given, "check", None)
     exercise = EXERCISES[name]
     commented = "# my notes\n" + exercise.stub.replace('"""', '"""Mine. ', 1) + "\n\nimport math\n"
     for text in (exercise.stub, commented, "", "# nothing yet\n"):
-        result = cell.answer(exercise, text)
+        result = given.answer(exercise, text)
         assert result.state == "blank"
         assert result.text.startswith(f"○ {name} · not attempted yet.")
     assert not Path(".ddp_course").exists()
@@ -113,19 +114,19 @@ def test_a_stub_that_is_half_written_says_what_is_left() -> None:
     exercise = find("uneven_batches")
     first, second = exercise.stub.split("def train_all")
     text = first.replace(STUB, "return None") + "def train_all" + second
-    result = cell.answer(exercise, text)
+    result = given.answer(exercise, text)
     line = next(n for n, row in enumerate(text.splitlines(), 2) if STUB in row)  # line 1 is the magic
     assert f"line {line} still raises NotImplementedError" in result.text, result.text
 
 
 def test_a_cell_without_the_asked_name_says_so() -> None:
-    result = cell.answer(find("early_stop"), "def shouldStop(x):\n    return x\n")
+    result = given.answer(find("early_stop"), "def shouldStop(x):\n    return x\n")
     assert result.text == "✗ early_stop · the cell defines no should_stop. Keep the name that the exercise gives."
 
 
 def test_the_seed_that_failed_fails_again_alike_and_another_one_otherwise() -> None:
     text = "import torch.distributed as dist\ndef average_gradient(grad, tokens_here):\n    return grad\n"
-    first, again, other = (cell.answer(find("average_gradient"), text, seeds=[s]).text for s in (7, 7, 8))
+    first, again, other = (given.answer(find("average_gradient"), text, seeds=[s]).text for s in (7, 7, 8))
     assert first == again != other
     assert "(seed 7)" in first
 
@@ -149,14 +150,14 @@ def test_seeds_change_from_run_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_hang_and_a_crash_get_the_diagnosis(name: str, body: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check.check, "__defaults__", ((), 2.0))
-    result = cell.answer(EXERCISES[name], pretend(EXERCISES[name], body), seeds=[11])
+    result = given.answer(EXERCISES[name], pretend(EXERCISES[name], body), seeds=[11])
     assert said in " ".join(result.text.split()), result.text
     assert "driver.py" not in result.text
 
 
 @pytest.mark.parametrize("name", ["average_gradient", "early_stop"])
 def test_a_flood_is_cut(name: str) -> None:
-    result = cell.answer(
+    result = given.answer(
         EXERCISES[name], pretend(EXERCISES[name], "for i in range(100_000): print('x' * 50)"), seeds=[11]
     )
     assert result.state == "failed"
@@ -166,7 +167,7 @@ def test_a_flood_is_cut(name: str) -> None:
 def test_every_version_of_an_answer_is_kept() -> None:
     texts = ["def should_stop(stop_here):\n    return 1\n", "def should_stop(stop_here):\n    return 0\n"]
     for text in (texts[0], texts[0], texts[1], texts[0]):
-        cell.answer(find("early_stop"), text, seeds=[11])
+        given.answer(find("early_stop"), text, seeds=[11])
     kept = sorted(Path(".ddp_course/answers/early_stop").glob("0*.py"))
     assert [path.read_text() for path in kept] == [texts[0], texts[1], texts[0]]
 
@@ -216,7 +217,7 @@ def test_a_lesson_gives_each_of_its_exercises_as_the_checks_know_it(notebook: Pa
     for exercise in (e for e in EXERCISES.values() if e.lesson == number):
         own = [s for s in sources if s.startswith(f"%%exercise {exercise.name}\n")]
         assert len(own) == 1, f"{notebook.name} has {len(own)} cells %%exercise {exercise.name}"
-        assert cell.is_blank(exercise, ast.parse(own[0].split("\n", 1)[1])), f"{exercise.name} is no blank stub"
+        assert given.is_blank(exercise, ast.parse(own[0].split("\n", 1)[1])), f"{exercise.name} is no blank stub"
         if isinstance(exercise, Lab):
             assert any(s.split("\n", 1)[-1].strip() == exercise.broken.strip() for s in sources), exercise.name
             assert any(f'lab("{exercise.name}")' in s for s in sources), f"{exercise.name} asks for no cause"
@@ -250,5 +251,5 @@ def test_the_magic_in_a_kernel(tmp_path: Path) -> None:
 def test_a_wrong_magic_line_names_the_form() -> None:
     for line in ("", "a b", "early_stop --seed x", "'"):
         with pytest.raises(LaunchError, match=r"%%exercise NAME \[--seed N\]"):
-            cell.exercise_cell(line, "")
+            given.exercise_cell(line, "")
     assert not os.path.exists(".ddp_course")
