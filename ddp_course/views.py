@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import html
 import os
+import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ddp_course.transcript import clean
 
@@ -16,7 +19,30 @@ if TYPE_CHECKING:
 
 _APPEARS_AFTER = 0.25  # seconds; a run that is over by then shows its transcript only
 _REFRESH = 0.05  # seconds between two messages to the browser, at least
-_MARKS = {"starting": "…", "running": "▶", "done": "✓", "failed": "✗"}
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_BAR = 14  # width in characters
+_KEPT = 20  # closed panels, for pages that were reloaded
+_STATES = {
+    "starting": ("…", "inherit"),
+    "running": ("▶", "var(--jp-brand-color1,#1976d2)"),
+    "done": ("✓", "var(--jp-success-color0,#1b5e20)"),
+    "failed": ("✗", "var(--jp-error-color1,#d32f2f)"),
+}
+_FONT = (
+    "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);line-height:1.5;"
+    "color:var(--jp-content-font-color1,inherit)"
+)
+# A panel whose kernel has ended stays in the notebook as "Error displaying widget". In JupyterLab and Notebook 7
+# the output before it hides that, and says what happened instead; while the panel lives, it says nothing.
+_NEXT = "+.jp-OutputArea-child"
+_ALIVE = ".widget-html:not(.jupyter-widgets-disconnected)"
+_NOTICE = (
+    f"<style>.jp-OutputArea-child:has(.ddp-notice){_NEXT}:not(:has({_ALIVE})){{display:none}}"
+    f".jp-OutputArea-child:has(.ddp-notice):has({_NEXT}):not(:has({_NEXT} {_ALIVE})) .ddp-notice"
+    '{display:block!important}</style><div class="ddp-notice" style="display:none;color:var(--jp-content-font-color1)">'
+    "The end of this run was not seen here: the page was loaded again, or the kernel ended. If the run goes on, its "
+    "transcript comes here when it ends. If not, run the cell again.</div>"
+)
 
 
 def notebook_view(show_transcript: bool) -> View | None:
@@ -41,14 +67,23 @@ class Printed:
 
 
 class Panel:
-    """One row a rank, in an ipywidgets HTML widget: state, progress, last line. Closes to the transcript."""
+    """One row a rank, in an ipywidgets HTML widget: state, progress, last line. Closes to the transcript.
+
+    A widget, because JupyterLab shows a running cell's other outputs only on the page that started the cell. A
+    page that is reloaded meanwhile gets widgets back from the kernel, so the closed panel stays in the kernel,
+    with the transcript in it. The page that started the cell replaces the panel by printed text: a saved
+    notebook holds the same as one whose run was too short for a panel.
+    """
+
+    _closed: ClassVar[deque[Any]] = deque()
 
     def __init__(self, show_transcript: bool) -> None:
         self._show_transcript = show_transcript
         self._born = time.monotonic()
         self._sent_at = 0.0
         self._widget: Any = None
-        self._handle: Any = None
+        self._notice: Any = None
+        self._panel: Any = None
 
     def update(self, live: Live) -> None:
         now = time.monotonic()
@@ -56,55 +91,88 @@ class Panel:
             return
         content = _table(live)
         if self._widget is None:
-            from IPython.display import display
-            from ipywidgets import HTML
-
-            self._widget = HTML(content)
-            self._handle = display(self._widget, display_id=True)
+            self._open(content)
         elif self._widget.value != content:
             self._widget.value = content
         else:
             return
         self._sent_at = now
 
+    def _open(self, content: str) -> None:
+        from IPython.display import display
+        from ipywidgets import HTML, Layout
+
+        self._notice = display({"text/html": _NOTICE, "text/plain": ""}, raw=True, display_id=True)
+        # margin 0 and 100 %: the default margins make the panel wider than the cell, which then scrolls sideways
+        self._widget = HTML(content, layout=Layout(width="100%", margin="0"))
+        bundle = self._widget._repr_mimebundle_() | {"text/plain": "(a run is shown here while it lasts)"}
+        self._panel = display(bundle, raw=True, display_id=True)
+
     def close(self, run: Run) -> None:
-        if self._handle is None:
+        if self._widget is None:
             if self._show_transcript:
                 print(run.transcript)
             return
-        text = run.transcript if self._show_transcript else run.transcript.splitlines()[-1]
-        self._handle.update({"text/plain": text}, raw=True)
-        self._widget.close()
+        self._widget.value = _text(run.transcript)
+        self._closed.append(self._widget)
+        while len(self._closed) > _KEPT:
+            self._closed.popleft().close()
+        if self._show_transcript:
+            from IPython.display import clear_output
+
+            clear_output(wait=True)  # a cell magic is its whole cell: there is nothing else to clear
+            print(run.transcript, flush=True)
+        else:
+            self._notice.update({"text/plain": f"$ {run.command}"}, raw=True)
+            self._panel.update({"text/plain": run.transcript.splitlines()[-1]}, raw=True)
 
 
 def _table(live: Live) -> str:
-    rows = "".join(_row(rank) for rank in live.ranks)
-    seconds = int(time.monotonic() - live.began)
+    counts = [_count(rank) for rank in live.ranks]
+    progress = any(counts)
+    rows = "".join(_row(rank, progress) for rank in live.ranks)
+    widths = [len(f"rank {len(live.ranks) - 1}") + 2, len("▶ starting") + 2]  # fixed, so that columns do not jump
+    widths += [_BAR + 3 + max(map(len, counts))] if progress else []
+    columns = "".join(f'<col style="width:{width}ch">' for width in widths)
     return (
-        '<div role="status" style="font-family:var(--jp-code-font-family,monospace);font-size:13px;'
-        f'line-height:1.5">$ {html.escape(live.options.command)}'
-        f'<table style="border-spacing:8px 0;margin:4px 0" aria-label="state of each rank">{rows}</table>'
-        f"running for {seconds} s</div>"
+        f'<div style="{_FONT};overflow:hidden"><div style="overflow-wrap:anywhere">$ '
+        f"{html.escape(live.options.command)}</div>"
+        '<table style="table-layout:fixed;width:100%;border-collapse:collapse;margin:4px 0" '
+        f'aria-label="state of each rank"><colgroup>{columns}<col></colgroup>{rows}</table>'
+        f"running for {int(time.monotonic() - live.began)} s · ■ in the toolbar stops it</div>"
     )
 
 
-def _row(rank: LiveRank) -> str:
-    line = html.escape(rank.last_line[:160])
+def _row(rank: LiveRank, progress: bool) -> str:
+    name = rank.record.rank
+    mark, colour = _STATES[rank.state]
+    cut = "padding:0 1ch 0 0;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;text-align:left"
     return (
-        f'<tr><td style="white-space:nowrap">rank {rank.record.rank}</td>'
-        f'<td style="white-space:nowrap">{_MARKS[rank.state]} {rank.state}</td><td>{_bar(rank)}</td>'
-        f'<td style="max-width:640px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;text-align:left">'
-        f"{line}</td></tr>"
+        f'<tr><th scope="row" style="{cut};font-weight:inherit">rank {name}</th>'
+        f'<td style="{cut};color:{colour}">{mark} {rank.state}</td>'
+        + (f'<td style="{cut}">{_bar(rank)}</td>' if progress else "")
+        + f'<td style="{cut}">{_plain(clean(rank.last_line[:400], Path.cwd()))}</td></tr>'
     )
+
+
+def _count(rank: LiveRank) -> str:
+    return f"{rank.step:g}/{rank.total:g}" if rank.total and rank.step is not None else ""
 
 
 def _bar(rank: LiveRank) -> str:
-    if not rank.total or rank.step is None:
-        return ""
-    return (
-        f'<progress max="{rank.total:g}" value="{rank.step:g}" style="width:120px"></progress> '
-        f"{rank.step:g}/{rank.total:g}"
+    count = _count(rank)
+    return count and (
+        f'<progress max="{rank.total:g}" value="{rank.step:g}" aria-label="progress of rank {rank.record.rank}" '
+        f'style="width:{_BAR}ch;vertical-align:middle"></progress> {count}'
     )
+
+
+def _text(transcript: str) -> str:
+    return f'<pre style="{_FONT};white-space:pre-wrap;overflow-wrap:anywhere;margin:0">{_plain(transcript)}</pre>'
+
+
+def _plain(text: str) -> str:
+    return html.escape(_COLOUR.sub("", text))
 
 
 class Terminal:
