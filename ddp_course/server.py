@@ -239,7 +239,7 @@ def _preload() -> None:
     import torch.nn.parallel
     import torch.utils.data  # noqa: F401
 
-    from ddp_course import rendezvous, reporting  # noqa: F401
+    from ddp_course import recorder, rendezvous, reporting  # noqa: F401
 
     gc.collect()
     gc.freeze()

@@ -341,7 +341,7 @@ def test_frames_of_torch_are_counted_not_shown() -> None:
 
 def test_launch_raises_the_block() -> None:
     shutil.copy(PROGRAMS / "batch_of_1.py", "batch_of_1.py")
-    with pytest.raises(LaunchError, match="all 2 ranks: ValueError: Expected more than 1 value") as raised:
+    with pytest.raises(LaunchError, match="both ranks: ValueError: Expected more than 1 value") as raised:
         launch("batch_of_1.py", nproc_per_node=2)
     assert "See: lesson 3, section 1" in str(raised.value)
 

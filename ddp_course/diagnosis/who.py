@@ -131,9 +131,9 @@ def ends(run: Run) -> list[End]:
 
 
 def names(ranks: Sequence[int], total: int = 0) -> str:
-    """`rank 1`, `ranks 0 and 2`, `all 4 ranks`."""
+    """`rank 1`, `ranks 0 and 2`; of as many as `total`: `both ranks`, `all 4 ranks`."""
     if total > 1 and len(ranks) == total:
-        return f"all {total} ranks"
+        return "both ranks" if total == 2 else f"all {total} ranks"
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
