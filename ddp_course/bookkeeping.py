@@ -65,7 +65,7 @@ def progress(lesson: str | None = None) -> Overview:
     from ddp_course import exercises
 
     stored = read()
-    wanted = [str(lesson).zfill(2)] if lesson else list(exercises.lessons())
+    wanted = [str(lesson).zfill(2)] if lesson else list(exercises.numbers())
     result = {}
     for number in wanted:
         items = []
@@ -75,7 +75,7 @@ def progress(lesson: str | None = None) -> Overview:
                     _item(stored, f"lab:{exercise.name}", f"cause of {exercise.name}", exercise, CAUSE_MINUTES)
                 )
             items.append(_item(stored, exercise.name, exercise.name, exercise, exercise.minutes))
-        module = exercises.lessons()[number]
+        module = exercises.lesson(number)
         keys = [f"quiz:{number}:{n}" for n in range(1, len(module.QUIZ) + 1)]
         states = {stored.get(key, {}).get("state", "left") for key in keys}
         if keys:

@@ -6,7 +6,7 @@ import textwrap
 
 from ddp_course import bookkeeping
 from ddp_course.errors import LaunchError
-from ddp_course.exercises import find, lessons
+from ddp_course.exercises import find, lesson
 
 _STEPS = 3
 
@@ -22,7 +22,7 @@ def hint(name: str, step: int | None = None) -> None:
     given = bookkeeping.read().get(name, {}).get("hints", 0)
     wanted = step or given + 1
     if wanted > _STEPS:
-        notebook = lessons()[exercise.lesson].NOTEBOOK
+        notebook = lesson(exercise.lesson).NOTEBOOK
         print(f"All {_STEPS} hints are given; hint({name!r}, 1) shows the first again.".replace("'", '"'))
         print(f"The solution, with its explanation, is in section {exercise.section} of solutions/{notebook}.ipynb.")
         return

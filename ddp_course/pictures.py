@@ -123,7 +123,7 @@ def training_curve(steps: Sequence[int], losses: Sequence[float], levels: Mappin
 
     `losses` and the values of `levels` (name → height) are in nats per byte.
     """
-    picture = Picture("The training loss falls step by step, past " + " and ".join(levels) + ".")
+    picture = Picture("The training loss over the steps, beside horizontal lines: " + ", ".join(levels) + ".")
     axes = picture.subplots()
     axes.plot(steps, losses, color=COLOURS[0], linewidth=2, marker="o", markersize=3)
     for number, (name, height) in enumerate(levels.items()):
@@ -194,7 +194,7 @@ def hook_costs(curves: Mapping[str, Sequence[float]], sent: Mapping[str, Sequenc
     left, right = picture.subplots(1, 2)
     styles = ("-", "--", ":", "-.")
     for number, name in enumerate(curves):
-        style = {"color": COLOURS[number], "linestyle": styles[number % 4], "linewidth": 4.5 - 1.4 * number}
+        style = {"color": COLOURS[number], "linestyle": styles[number % 4], "linewidth": (5.0, 3.2, 2.2, 1.6)[number % 4]}
         left.plot(curves[name], label=name, **style)
         right.semilogy([size / 1024 for size in sent[name]], label=name, **style)
     left.set(xlabel="step", ylabel="loss (nats)", title="loss on the global batch")

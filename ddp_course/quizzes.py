@@ -8,7 +8,8 @@ from typing import Any
 
 from ddp_course import bookkeeping
 from ddp_course.errors import LaunchError
-from ddp_course.exercises import find, lessons, of_lesson
+from ddp_course.exercises import find
+from ddp_course.exercises import lesson as module_of
 from ddp_course.exercises.base import Lab, Question
 
 _WIDTH = 100
@@ -22,8 +23,7 @@ def quiz(lesson: str, answers: str | None = None) -> Quiz:
     Raises LaunchError where there is no such lesson or no such answer.
     """
     number = str(lesson).zfill(2)
-    of_lesson(number)
-    result = Quiz(f'quiz("{number}")', f"quiz:{number}:{{}}", list(lessons()[number].QUIZ))
+    result = Quiz(f'quiz("{number}")', f"quiz:{number}:{{}}", list(module_of(number).QUIZ))
     if answers is not None:
         result.answer_all(answers)
     return result

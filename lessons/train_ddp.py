@@ -1,6 +1,6 @@
 """Train a small GPT on Python's own language reference, data-parallel over any number of ranks.
 
-torchrun --standalone --nproc-per-node 2 train_ddp.py --steps 400
+torchrun --standalone --nproc-per-node 2 train_ddp.py --steps 600
 """
 
 import argparse
@@ -110,7 +110,7 @@ class GPT(nn.Module):
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
-                nn.init.normal_(module.weight, std=0.02)
+                nn.init.normal_(module.weight, std=0.05)
 
     def forward(self, tokens):
         x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
@@ -288,17 +288,17 @@ def main():
     text = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=text)
     option = parser.add_argument
-    option("--steps", type=int, default=400)
-    option("--batch-size", type=int, default=16, help="windows a step, over all ranks")
-    option("--accumulate", type=int, default=1, help="micro-batches a step, on each rank")
-    option("--dropout", type=float, default=0.0)
+    option("--steps", type=int, default=600, metavar="N")
+    option("--batch-size", type=int, default=8, metavar="N", help="windows a step, over all ranks")
+    option("--accumulate", type=int, default=1, metavar="N", help="micro-batches a step, on each rank")
+    option("--dropout", type=float, default=0.0, metavar="P")
     option("--precision", choices=["auto", "fp32"], default="auto", help="auto: bf16 on GPUs")
     option("--deterministic", action="store_true", help="the same bits in every run; slower")
     option("--text", metavar="FILE", help="train on this file")
-    option("--checkpoint", metavar="FILE", help="save here, at the end and as --save-every says")
-    option("--save-every", type=int, default=100, metavar="STEPS")
+    option("--checkpoint", metavar="FILE", help="save here, at the end and every --save-every steps")
+    option("--save-every", type=int, default=100, metavar="N")
     option("--resume", action="store_true", help="go on from --checkpoint where it exists")
-    option("--log-every", type=int, default=50, metavar="STEPS")
+    option("--log-every", type=int, default=50, metavar="N")
     args = parser.parse_args()
     if "RANK" not in os.environ:
         parser.error("start me with torchrun, as --help shows")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from ddp_course import LaunchError, bookkeeping
-from ddp_course.exercises import every, lessons
+from ddp_course.exercises import every, lesson, numbers
 from ddp_course.exercises.base import Lab, Option, Question
 from ddp_course.quizzes import Quiz, explain, lab, quiz
 
-QUIZZES = {number: module.QUIZ for number, module in lessons().items()}
+QUIZZES = {number: lesson(number).QUIZ for number in numbers()}
 CAUSES = [exercise for exercise in every() if isinstance(exercise, Lab)]
 QUESTIONS = [
     pytest.param(question, id=f"{number}-{n}")

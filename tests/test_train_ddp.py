@@ -17,7 +17,7 @@ from ddp_course import LaunchError, Run, launch
 
 LESSONS = Path(__file__).parent.parent / "lessons"
 SCRIPT = LESSONS / "train_ddp.py"
-SHORT = ["--steps", "6", "--log-every", "1", "--precision", "fp32", "--deterministic"]
+SHORT = ["--steps", "6", "--batch-size", "16", "--log-every", "1", "--precision", "fp32", "--deterministic"]
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def test_one_rank_two_ranks_and_accumulation_train_alike() -> None:
     assert losses(one) == pytest.approx(losses(pieces), abs=1e-4)
     assert validation(one) == pytest.approx(validation(two), abs=1e-4)
     assert losses(two) == losses(two, rank=1), "every rank must report the same reduced loss"
-    assert losses(one)[0] == pytest.approx(5.55, abs=0.1), "untrained: about ln 256"
+    assert losses(one)[0] == pytest.approx(5.55, abs=0.3), "untrained: about ln 256"
     assert losses(one)[-1] < 4.5
 
 
@@ -107,8 +107,8 @@ def test_a_batch_that_does_not_split_is_refused() -> None:
 def test_resuming_with_another_batch_size_is_refused(small_text: list[str]) -> None:
     arguments = [*small_text, "--steps", 1, "--checkpoint", "gpt.pt", "--resume"]
     launch(SCRIPT, *arguments)
-    run = launch(SCRIPT, *arguments, "--batch-size", 8, check=False)
-    assert "gpt.pt was saved with --batch-size 16" in run.ranks[0].stderr
+    run = launch(SCRIPT, *arguments, "--batch-size", 4, check=False)
+    assert "gpt.pt was saved with --batch-size 8" in run.ranks[0].stderr
 
 
 UNEVEN = """

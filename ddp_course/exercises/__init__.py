@@ -16,23 +16,28 @@ from ddp_course.exercises.base import Exercise
 
 
 @cache
-def lessons() -> dict[str, ModuleType]:
-    """Lesson number, such as "02", → its module, in order."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name.startswith("lesson_"))
-    return {name.removeprefix("lesson_"): import_module(f"{__name__}.{name}") for name in names}
+def numbers() -> tuple[str, ...]:
+    """The numbers of the lessons that have exercises, such as "02", in order."""
+    names = (module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(sorted(name.removeprefix("lesson_") for name in names if name.startswith("lesson_")))
+
+
+def lesson(number: str) -> ModuleType:
+    """A lesson's module. Raises LaunchError where there is no such lesson."""
+    number = str(number).zfill(2)
+    if number not in numbers():
+        raise LaunchError(f"There is no lesson {number!r} with exercises. There are: {', '.join(numbers())}.")
+    return import_module(f"{__name__}.lesson_{number}")
 
 
 def of_lesson(number: str) -> list[Exercise]:
     """The exercises of a lesson, in order. Raises LaunchError where there is no such lesson."""
-    number = str(number).zfill(2)
-    if number not in lessons():
-        raise LaunchError(f"There is no lesson {number!r} with exercises. There are: {', '.join(lessons())}.")
-    return list(lessons()[number].EXERCISES)
+    return list(lesson(number).EXERCISES)
 
 
 def every() -> list[Exercise]:
     """All exercises of the course, in order."""
-    return [exercise for number in lessons() for exercise in of_lesson(number)]
+    return [exercise for number in numbers() for exercise in of_lesson(number)]
 
 
 def find(name: str) -> Exercise:

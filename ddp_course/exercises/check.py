@@ -64,7 +64,7 @@ class _Trial:
         self._cases = make_cases(exercise, world, seeds)
         self._nonce = secrets.token_hex(8)
         self.where = f"{world} rank{'s' * (world > 1)}"
-        job = json.dumps({"nonce": self._nonce, "cases": self._cases})
+        job = json.dumps({"nonce": self._nonce, "lesson": exercise.lesson, "cases": self._cases})
         options = Options(
             driver.__file__, (exercise.name, str(file), job), nproc_per_node=world, timeout=seconds, backend="gloo"
         )
