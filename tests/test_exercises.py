@@ -186,6 +186,10 @@ def test_hints_keep_the_answer_and_the_stub_is_python(name: str) -> None:
 
 
 SYMPTOMS = {
+    "mismatched_lengths": "rank 1 │ the sum: [4.0, 2.0, 6.0]",
+    "sampler_left_out": "rank 1 │ 8 of 8 samples",
+    "sum_loss": "gradient 30.0; one process has 60.0",
+    "send_recv_order": "sending to rank 1",
     "rank_0_only": "step 0: mean loss 5.5",
     "uneven_batches": "batch 3 done",
     "early_stop": "epoch 2: no better than 0.8, stop",
@@ -195,7 +199,7 @@ SYMPTOMS = {
     "no_sync_places": "4 micro-batches, 4 reductions",
     "set_epoch_forgotten": "epoch 2: [[8, 5], [7, 2], [3, 11]]",
 }
-STOPS = {"rank_0_only", "uneven_batches", "early_stop", "unused_parameters"}
+STOPS = {"mismatched_lengths", "send_recv_order", "rank_0_only", "uneven_batches", "early_stop", "unused_parameters"}
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)

@@ -1,0 +1,17 @@
+# feedback: A rank with few samples then weighs as much as one with many
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+
+def start_alike(model):
+    for parameter in model.parameters():
+        dist.broadcast(parameter.data, src=0)
+
+
+def step(model, inputs, targets, reduction, lr):
+    F.mse_loss(model(inputs), targets, reduction=reduction).backward()
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG if reduction == "mean" else dist.ReduceOp.SUM)
+        parameter.data -= lr * parameter.grad
+        parameter.grad = None

@@ -1,0 +1,14 @@
+# feedback: hang
+import torch
+import torch.distributed as dist
+
+
+def ring_all_reduce(tensor):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    chunks = tensor.tensor_split(world)
+    for step in range(2 * (world - 1)):
+        out, into = chunks[(rank - step) % world], chunks[(rank - step - 1) % world]
+        received = torch.empty_like(into)
+        dist.send(out.clone(), (rank + 1) % world)
+        dist.recv(received, (rank - 1) % world)
+        into.copy_(received + into if step < world - 1 else received)

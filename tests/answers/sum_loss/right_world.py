@@ -1,0 +1,7 @@
+# right: times the world size
+import torch
+import torch.distributed as dist
+
+
+def loss_to_average(outputs, targets):
+    return (outputs - targets).square().sum() * dist.get_world_size()
