@@ -30,7 +30,7 @@ _STATES = {
 }
 _FONT = (
     "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px);line-height:1.5;"
-    "color:var(--jp-content-font-color1,inherit)"
+    "color:var(--jp-content-font-color1,inherit);padding:0 8px"  # where JupyterLab puts printed text
 )
 # A panel whose kernel has ended stays in the notebook as "Error displaying widget". In JupyterLab and Notebook 7
 # the output before it hides that, and says what happened instead; while the panel lives, it says nothing.
@@ -39,7 +39,8 @@ _ALIVE = ".widget-html:not(.jupyter-widgets-disconnected)"
 _NOTICE = (
     f"<style>.jp-OutputArea-child:has(.ddp-notice){_NEXT}:not(:has({_ALIVE})){{display:none}}"
     f".jp-OutputArea-child:has(.ddp-notice):has({_NEXT}):not(:has({_NEXT} {_ALIVE})) .ddp-notice"
-    '{display:block!important}</style><div class="ddp-notice" style="display:none;color:var(--jp-content-font-color1)">'
+    "{display:block!important}</style>"
+    '<div class="ddp-notice" style="display:none;padding:0 8px;color:var(--jp-content-font-color1)">'
     "The end of this run was not seen here: the page was loaded again, or the kernel ended. If the run goes on, its "
     "transcript comes here when it ends. If not, run the cell again.</div>"
 )
@@ -71,8 +72,9 @@ class Panel:
 
     A widget, because JupyterLab shows a running cell's other outputs only on the page that started the cell. A
     page that is reloaded meanwhile gets widgets back from the kernel, so the closed panel stays in the kernel,
-    with the transcript in it. The page that started the cell replaces the panel by printed text: a saved
-    notebook holds the same as one whose run was too short for a panel.
+    with the transcript in it. (The notebook must have been saved with the panel on it: an output that is not yet
+    in the file is lost in a reload, whatever it is.) The page that started the cell replaces the panel by printed
+    text: a saved notebook holds the same as one whose run was too short for a panel.
     """
 
     _closed: ClassVar[deque[Any]] = deque()

@@ -25,6 +25,38 @@ _QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "
 _QUIET += ["--disable-component-update", "--disable-sync"]
 _ADDRESS = re.compile(r"(http://127\.0\.0\.1:\d+)/lab\S*token=(\w+)")
 
+# To `evaluate` on an element.
+# The lowest contrast of any text below an element with what is behind it, as WCAG defines it.
+CONTRAST = """root => {
+  const rgb = colour => colour.match(/[\\d.]+/g).map(Number);
+  const linear = c => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const behind = element => {
+    for (; element; element = element.parentElement) {
+      const colour = rgb(getComputedStyle(element).backgroundColor);
+      if (colour.length < 4 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  let lowest = 21;
+  while (texts.nextNode()) {
+    if (!texts.currentNode.textContent.trim()) continue;
+    const element = texts.currentNode.parentElement;
+    const [a, b] = [rgb(getComputedStyle(element).color), behind(element)].map(luminance);
+    lowest = Math.min(lowest, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
+  }
+  return lowest;
+}"""
+# What can be scrolled sideways in an element or around it, up to the notebook.
+SIDEWAYS = """root => {
+  const around = [];
+  for (let e = root; e && !e.classList.contains('jp-NotebookPanel'); e = e.parentElement) around.push(e);
+  return [...root.querySelectorAll('*'), ...around]
+    .filter(e => e.scrollWidth > e.clientWidth && ['auto', 'scroll'].includes(getComputedStyle(e).overflowX))
+    .map(e => `${e.className}: ${e.scrollWidth} px in ${e.clientWidth}`);
+}"""
+
 
 @contextmanager
 def lab(folder: Path) -> Iterator[Lab]:

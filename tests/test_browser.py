@@ -6,11 +6,14 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from browser import Lab, Notebook, browser, lab
+from browser import CONTRAST, SIDEWAYS, Lab, Notebook, browser, lab
 from kernels import alive_in, wait_until_gone
+
+from ddp_course import views
 
 pytestmark = pytest.mark.browser
 
@@ -73,36 +76,6 @@ CELL = {name: index for index, name in enumerate(CELLS)}
 NOTICE = "The end of this run was not seen here"
 DEAD = ("Error displaying widget", "model not found", "Loading widget")
 
-# The lowest contrast of any text below an element with what is behind it, as WCAG defines it.
-CONTRAST = """root => {
-  const rgb = colour => colour.match(/[\\d.]+/g).map(Number);
-  const linear = c => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
-  const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
-  const behind = element => {
-    for (; element; element = element.parentElement) {
-      const colour = rgb(getComputedStyle(element).backgroundColor);
-      if (colour.length < 4 || colour[3] === 1) return colour;
-    }
-    return [255, 255, 255];
-  };
-  const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-  let lowest = 21;
-  while (texts.nextNode()) {
-    if (!texts.currentNode.textContent.trim()) continue;
-    const element = texts.currentNode.parentElement;
-    const [a, b] = [rgb(getComputedStyle(element).color), behind(element)].map(luminance);
-    lowest = Math.min(lowest, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
-  }
-  return lowest;
-}"""
-# What can be scrolled sideways in an element or around it, up to the notebook.
-SIDEWAYS = """root => {
-  const around = [];
-  for (let e = root; e && !e.classList.contains('jp-NotebookPanel'); e = e.parentElement) around.push(e);
-  return [...root.querySelectorAll('*'), ...around]
-    .filter(e => e.scrollWidth > e.clientWidth && ['auto', 'scroll'].includes(getComputedStyle(e).overflowX))
-    .map(e => `${e.className}: ${e.scrollWidth} px in ${e.clientWidth}`);
-}"""
 # How many different states of an element were on the screen in so many milliseconds.
 CHANGES = """(root, milliseconds) => new Promise(resolve => {
   const seen = new Set();
@@ -213,10 +186,22 @@ def test_the_panel_shows_every_rank_while_it_runs(shared: Notebook) -> None:
     assert panel.evaluate(SIDEWAYS) == []
 
 
+def test_the_panel_waits_a_quarter_of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, shown = 0.0, []
+    monkeypatch.setattr(views, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(views, "_table", lambda live: "")
+    monkeypatch.setattr(views.Panel, "_open", lambda self, content: shown.append(now))
+    panel: Any = views.Panel(True)
+    for moment in (0.0, 0.1, 0.24, 0.26):
+        now = moment
+        panel.update(None)
+    assert shown == [0.26]
+
+
 def test_a_short_run_shows_no_panel(shared: Notebook) -> None:
     output = shared.output(CELL["shortest"])
     output.evaluate(COUNT_PANELS)
-    for _ in range(8):
+    for _ in range(4):
         shared.page.evaluate("window.panels = 0")
         shared.run(CELL["shortest"])
         panels = shared.page.evaluate("window.panels")
