@@ -163,4 +163,35 @@ QUIZ = [
         ),
         "c",
     ),
+    Question(
+        "Two nodes with InfiniBand train three times slower than expected. rank 0's NCCL log says `Using network "
+        "Socket`. What does that tell you?",
+        (
+            Option("The ranks inside a node have no NVLink", "That would show as `via SHM` between two of its GPUs."),
+            Option("NCCL fell back to gloo", "NCCL never does. gloo is another backend, with no NCCL log at all."),
+            Option(
+                "Data between the nodes goes over TCP sockets, past the InfiniBand adapters",
+                "NCCL found no usable adapter. Look at the `NET/IB` line, the drivers and NCCL_IB_HCA.",
+            ),
+            Option(
+                "A rank is missing",
+                "Then `Init COMPLETE` would be missing too, and nothing would train.",
+            ),
+        ),
+        "c",
+    ),
+    Question(
+        "PowerSGD with r = 2, every other setting as it comes. Which gradients does it send whole?",
+        (
+            Option(
+                "That of a 4 × 1,000 weight",
+                "(4 + 1,000) · 2 · 2 = 4,016 is not below its 4,000 numbers, so nothing would be saved.",
+            ),
+            Option("That of a 100 × 100 weight", "(100 + 100) · 2 · 2 = 800 is below 10,000: it is compressed."),
+            Option("All of them in the first 1,000 steps", "start_powerSGD_iter is 1,000 unless you change it."),
+            Option("That of a bias with 4,096 numbers", "A vector is no matrix: it cannot be a product of thin ones."),
+        ),
+        "acd",
+        choose_all=True,
+    ),
 ]
