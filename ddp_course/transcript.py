@@ -71,7 +71,7 @@ def _traceback(rank: int, attempt: Attempt) -> list[str]:
     if not error or error["type"] == "SystemExit":
         return []
     text = str(error["traceback"])
-    return ["".join(f"[rank{rank}]: {line}\n" for line in text.splitlines()), text]
+    return ["".join(f"[rank{rank}]: {line}\n" if line else "\n" for line in text.splitlines()), text]
 
 
 def clean(line: str, cwd: Path) -> str:

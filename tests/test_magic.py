@@ -150,7 +150,12 @@ def test_an_interrupt_ends_the_run_and_the_kernel_goes_on(kernel: Kernel) -> Non
     result = kernel.wait(cell, 5)
     assert time.monotonic() - began < 5
     assert result.error == "LaunchInterrupted"
-    assert "rank 0 │ before" in result.stdout and "✗ the run was stopped" in result.stdout
+    assert result.stdout.splitlines() == [
+        "$ torchrun --standalone --nproc-per-node=2 cell.py",
+        "rank 0 │ before",
+        "rank 1 │ before",
+        "✗ the run was stopped",
+    ]
     wait_until_gone(ranks, 1.5)
     assert kernel.run(HELLO).stdout == HELLO_SHOWN
 
