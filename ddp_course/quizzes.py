@@ -89,7 +89,7 @@ class Quiz:
             return f"<{self._call}>"
         blocks = [_as_text(number, question) for number, question in enumerate(self._questions, 1)]
         one = len(self._questions) == 1
-        how = f'{self._call}.answer({"" if one else "1, "}"{self._questions[0].letters[1]}")'
+        how = f'{self._call}.answer({"" if one else "1, "}"letter")'
         return "\n\n".join([*blocks, f"Answer with the buttons, or in a cell: {how}"])
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def test_the_text_form_shows_every_option_and_no_explanation() -> None:
             assert f"{letter}) {option.text}" in " ".join(text.split())
             assert option.why not in " ".join(text.split())
     assert text == repr(quiz("2")), "the text is stored in notebooks: it must not change"
-    assert 'quiz("02").answer(1, "b")' in text
+    assert 'quiz("02").answer(1, "letter")' in text
 
 
 def test_answers_are_explained_and_noted(capsys: pytest.CaptureFixture[str]) -> None:

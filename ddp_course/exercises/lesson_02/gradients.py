@@ -19,6 +19,7 @@ class AverageGradient(Exercise):
     minutes, difficulty = 6, 2
     tested = "equal and unequal shards, float32 and float64"
     stub = '''\
+import torch
 import torch.distributed as dist
 
 

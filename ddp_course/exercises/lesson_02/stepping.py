@@ -21,6 +21,8 @@ class Accumulate(Exercise):
     minutes, difficulty = 10, 2
     tested = "1 to 4 micro-batches, with and without clipping; equal to one process; all-reduces counted"
     stub = '''\
+import contextlib
+
 import torch
 import torch.nn.functional as F
 
