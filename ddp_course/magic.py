@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import keyword
 import shlex
 import traceback
 from pathlib import Path
@@ -48,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     result.add_argument("--file", metavar="F", help="save the cell as F and run that; an empty cell runs F as it is")
     result.add_argument("--out", metavar="NAME", help="afterwards the variable NAME holds the Run")
     result.add_argument("--no-check", action="store_true", help="a failed run is explained and raises nothing")
+    result.add_argument("--lab", action="store_true", help="a failed run shows its symptom only: you explain it")
     return result
 
 
@@ -66,7 +68,7 @@ def _torchrun(shell: InteractiveShell, line: str, cell: str) -> None:
         given.timeout,
         given.backend,
     )
-    if given.out and not given.out.isidentifier():
+    if given.out and (not given.out.isidentifier() or keyword.iskeyword(given.out)):
         raise LaunchError(f"%%torchrun: --out {given.out} is not a variable name. Give a name such as run.")
     script = _script(given.file, line, cell)
     try:
@@ -76,6 +78,10 @@ def _torchrun(shell: InteractiveShell, line: str, cell: str) -> None:
             script.close()
     if given.out:
         shell.user_ns[given.out] = run
+    if given.lab:
+        if not run.ok and run.diagnosis:
+            print(run.diagnosis.symptom)
+        return
     if not run.ok and not given.no_check:
         raise LaunchError(str(run.diagnosis), run)
     if run.diagnosis is not None:

@@ -131,6 +131,14 @@ def test_no_check_explains_and_goes_on(shared: Kernel) -> None:
     assert shared.run("print(run.ok)").stdout == "False\n"
 
 
+def test_a_lab_shows_the_symptom_and_leaves_the_reason_to_the_learner(shared: Kernel) -> None:
+    result = shared.run("%%torchrun --nproc-per-node 2 --lab\nimport no_such_package\n")
+    assert result.error is None and result.displays == []
+    assert "✗ both ranks: ModuleNotFoundError: No module named 'no_such_package'" in result.stdout
+    assert "cell.py, line 2:" in result.stdout
+    assert "Why" not in result.stdout and "Fix" not in result.stdout
+
+
 def test_a_learners_own_cell_py_is_left_alone(kernel: Kernel) -> None:
     (kernel.folder / "cell.py").write_text("mine = True\n")
     result = kernel.run(HELLO)

@@ -56,8 +56,16 @@ class Diagnosis:
         return f"{'⚠' if self.warning else '✗'} {self.headline or self.kind}"
 
     def __str__(self) -> str:
+        return self._text(self._parts())
+
+    @property
+    def symptom(self) -> str:
+        """What was seen and where, without the reason: what a break-it lab shows."""
+        return self._text([(label, text) for label, text in self._parts() if label in ("", "Full logs")])
+
+    def _text(self, parts: list[tuple[str, str]]) -> str:
         lines = [*textwrap.wrap(self._first_line(), _WIDTH, subsequent_indent="  ", break_on_hyphens=False)]
-        for label, text in self._parts():
+        for label, text in parts:
             if label:
                 lines += textwrap.wrap(
                     f"{label}: {text}", _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False

@@ -18,7 +18,7 @@ class SendRecvOrder(Lab):
     title = "everybody sends first"
     minutes, difficulty = 4, 1
     tested = "every rank received what its neighbour sent"
-    options = "--nproc-per-node 2 --timeout 3 --no-check"
+    options = "--nproc-per-node 2 --timeout 3 --lab"
     broken = """\
 import torch
 import torch.distributed as dist
@@ -110,7 +110,7 @@ class MismatchedLengths(Lab):
     title = "4 elements against 3"
     minutes, difficulty = 5, 2
     tested = "equal and unequal lengths; the ranks that differ are named"
-    options = "--nproc-per-node 2 --no-check"
+    options = "--nproc-per-node 2 --lab"
     broken = """\
 import torch
 import torch.distributed as dist

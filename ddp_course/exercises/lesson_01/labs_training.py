@@ -18,7 +18,7 @@ class SamplerLeftOut(Lab):
     title = "the sampler left out"
     minutes, difficulty = 4, 1
     tested = "each sample on one rank, once; another order in each epoch"
-    options = "--nproc-per-node 2"
+    options = "--nproc-per-node 2 --lab"
     broken = """\
 import torch.distributed as dist
 from torch.utils.data import DataLoader
@@ -129,7 +129,7 @@ class SumLoss(Lab):
     title = "a summed loss, averaged"
     minutes, difficulty = 4, 1
     tested = "equal and unequal shards; the averaged gradient is that of one process"
-    options = "--nproc-per-node 2"
+    options = "--nproc-per-node 2 --lab"
     broken = """\
 import torch
 import torch.distributed as dist

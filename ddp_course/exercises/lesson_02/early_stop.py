@@ -18,7 +18,7 @@ class EarlyStop(Lab):
     title = "early stop on one rank"
     minutes, difficulty = 4, 1
     tested = "no rank, one rank, some ranks and all ranks wanting to stop"
-    options = "--nproc-per-node 2 --timeout 10 --no-check"
+    options = "--nproc-per-node 2 --timeout 10 --lab"
     broken = """\
 import torch
 import torch.distributed as dist

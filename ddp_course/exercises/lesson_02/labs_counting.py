@@ -19,7 +19,7 @@ class NoSyncPlaces(Lab):
     title = "4 reductions, 1, or 4 again: where `no_sync` stands"
     minutes, difficulty = 5, 1
     tested = "2 to 4 micro-batches; gradients equal to one process, sent once"
-    options = "--nproc-per-node 2"
+    options = "--nproc-per-node 2 --lab"
     broken = """\
 import contextlib
 
@@ -158,7 +158,7 @@ class EpochForgotten(Lab):
     title = "`set_epoch` forgotten"
     minutes, difficulty = 3, 1
     tested = "the samples of every rank in every epoch"
-    options = "--nproc-per-node 2"
+    options = "--nproc-per-node 2 --lab"
     broken = """\
 import torch.distributed as dist
 from torch.utils.data import DataLoader, DistributedSampler

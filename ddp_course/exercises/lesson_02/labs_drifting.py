@@ -15,7 +15,7 @@ class TrainingLab(Lab):
     """A repair that trains a net; right is what one process would have got."""
 
     section = 3
-    options = "--nproc-per-node 2"
+    options = "--nproc-per-node 2 --lab"
 
     def cases(self, pick: random.Random, world: int) -> list[Case]:
         return [{"batch": pick.randint(1, 4)}]

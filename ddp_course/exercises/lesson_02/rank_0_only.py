@@ -17,7 +17,7 @@ class RankZeroOnly(Lab):
     title = "a collective under `if rank == 0`"
     minutes, difficulty = 4, 1
     tested = "the mean loss on rank 0, the loss unchanged"
-    options = "--nproc-per-node 2 --timeout 10 --no-check"
+    options = "--nproc-per-node 2 --timeout 10 --lab"
     broken = """\
 import torch
 import torch.distributed as dist

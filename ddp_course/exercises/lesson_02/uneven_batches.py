@@ -18,7 +18,7 @@ class UnevenBatches(Lab):
     title = "5 batches against 4"
     minutes, difficulty = 8, 2
     tested = "weights after training on the common batches, and on all of them with join"
-    options = "--nproc-per-node 2 --timeout 10 --no-check"
+    options = "--nproc-per-node 2 --timeout 10 --lab"
     broken = """\
 import torch
 import torch.distributed as dist

@@ -18,7 +18,7 @@ class UnusedParameters(TrainingLab):
     title = "parameters that a step does not use"
     minutes, difficulty = 6, 2
     tested = "heads that change from step to step, alike and not alike on the ranks"
-    options = "--nproc-per-node 2 --no-check"
+    options = "--nproc-per-node 2 --lab"
     broken = """\
 import torch
 import torch.distributed as dist
