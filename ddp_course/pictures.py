@@ -194,7 +194,11 @@ def hook_costs(curves: Mapping[str, Sequence[float]], sent: Mapping[str, Sequenc
     left, right = picture.subplots(1, 2)
     styles = ("-", "--", ":", "-.")
     for number, name in enumerate(curves):
-        style = {"color": COLOURS[number], "linestyle": styles[number % 4], "linewidth": (5.0, 3.2, 2.2, 1.6)[number % 4]}
+        style = {
+            "color": COLOURS[number],
+            "linestyle": styles[number % 4],
+            "linewidth": (5.0, 3.2, 2.2, 1.6)[number % 4],
+        }
         left.plot(curves[name], label=name, **style)
         right.semilogy([size / 1024 for size in sent[name]], label=name, **style)
     left.set(xlabel="step", ylabel="loss (nats)", title="loss on the global batch")

@@ -80,6 +80,14 @@ class ResumableSampler(DistributedSampler):
 # ---------------------------------------------------------------- model
 
 
+def attention_bias(length, device):
+    """ALiBi (Press et al. 2022): distant bytes count less, the future not at all. (heads, l, l)"""
+    position = torch.arange(length, device=device)
+    distance = position[:, None] - position
+    slope = 0.5 ** torch.arange(HEADS, device=device)[:, None, None]  # one for each head
+    return torch.where(distance < 0, -torch.inf, -slope * distance)
+
+
 class Block(nn.Module):
     def __init__(self, dropout):
         super().__init__()
@@ -89,11 +97,11 @@ class Block(nn.Module):
         self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x):
+    def forward(self, x, bias):
         batch, length, _ = x.shape
         qkv = self.qkv(self.norm1(x)).view(batch, length, 3, HEADS, WIDTH // HEADS)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype))
         x = x + self.dropout(self.out(y.transpose(1, 2).flatten(2)))
         return x + self.dropout(self.down(F.gelu(self.up(self.norm2(x)))))
 
@@ -104,8 +112,7 @@ class GPT(nn.Module):
     def __init__(self, dropout=0.0):
         super().__init__()
         self.token = nn.Embedding(VOCABULARY, WIDTH)
-        self.position = nn.Embedding(CONTEXT, WIDTH)
-        self.blocks = nn.Sequential(*[Block(dropout) for _ in range(LAYERS)])
+        self.blocks = nn.ModuleList([Block(dropout) for _ in range(LAYERS)])
         self.norm = nn.LayerNorm(WIDTH)
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
         for module in self.modules():
@@ -113,8 +120,10 @@ class GPT(nn.Module):
                 nn.init.normal_(module.weight, std=0.05)
 
     def forward(self, tokens):
-        x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
-        return self.head(self.norm(self.blocks(x)))
+        x, bias = self.token(tokens), attention_bias(tokens.shape[1], tokens.device)
+        for block in self.blocks:
+            x = block(x, bias)
+        return self.head(self.norm(x))
 
 
 def loss_sum(model, inputs, targets):

@@ -27,7 +27,13 @@ NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=120", f"--nbval
 NOTEBOOKS = [*sorted(ROOT.glob("lessons/*.ipynb")), *sorted(ROOT.glob("solutions/*.ipynb"))]
 
 # The cells whose output nbval does not compare: (lesson, name of the cell) → why it cannot.
-EXCUSED: dict[tuple[str, str], str] = {}
+EXCUSED: dict[tuple[str, str], str] = {
+    ("01_data_vs_model_parallelism", "bandwidth"): "times, α, β, algbw and busbw of this machine",
+    ("01_data_vs_model_parallelism", "step"): "a step's time, predicted and measured here",
+    ("01_data_vs_model_parallelism", "recap"): "the learner's own α, β, errors and bubbles",
+    ("02_ddp_basics", "train"): "losses on the language reference of this Python",
+    ("02_ddp_basics", "sample"): "text written by the model that was trained on it",
+}
 
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 

@@ -62,7 +62,7 @@ def test_one_rank_two_ranks_and_accumulation_train_alike() -> None:
     assert losses(one) == pytest.approx(losses(pieces), abs=1e-4)
     assert validation(one) == pytest.approx(validation(two), abs=1e-4)
     assert losses(two) == losses(two, rank=1), "every rank must report the same reduced loss"
-    assert losses(one)[0] == pytest.approx(5.55, abs=0.3), "untrained: about ln 256"
+    assert losses(one)[0] == pytest.approx(5.55, abs=0.5), "untrained: near ln 256"
     assert losses(one)[-1] < 4.5
 
 
