@@ -1,0 +1,53 @@
+"""The model, the batch and the measure of lesson 1's pipelines. Four stages, float64, the same on every rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+STAGES, WIDTH, SAMPLES = 4, 8, 16
+
+
+def stage_of(rank: int) -> Any:
+    """The layers of a stage; every call gives the same weights."""
+    return _stages()[rank]
+
+
+def batch() -> tuple[Any, Any]:
+    """(inputs, targets), each (16, 8)."""
+    import torch
+
+    generator = torch.Generator().manual_seed(1)
+    inputs, targets = torch.randn(2, SAMPLES, WIDTH, generator=generator, dtype=torch.float64)
+    return inputs, targets
+
+
+def one_process(rank: int) -> list[Any]:
+    """The gradients that one process gets for the parameters of a stage, for the mean squared error of the batch."""
+    from torch import nn
+
+    stages = _stages()
+    inputs, targets = batch()
+    nn.functional.mse_loss(nn.Sequential(*stages)(inputs), targets).backward()
+    return [parameter.grad for parameter in stages[rank].parameters()]
+
+
+def _stages() -> list[Any]:
+    import torch
+    from torch import nn
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return [nn.Sequential(nn.Linear(WIDTH, WIDTH, dtype=torch.float64), nn.Tanh()) for _ in range(STAGES)]
+
+
+def bubble(spans: Iterable[Mapping[str, Any]]) -> float:
+    """The share of the time, from the first start to the last end, in which the ranks did not work: 0 to 1.
+
+    `spans`: dicts with rank, start and end in seconds. The mean over the ranks.
+    """
+    rows = list(spans)
+    begin, end = min(row["start"] for row in rows), max(row["end"] for row in rows)
+    ranks = {row["rank"] for row in rows}
+    busy = sum(row["end"] - row["start"] for row in rows)
+    return float(1 - busy / (len(ranks) * (end - begin)))
