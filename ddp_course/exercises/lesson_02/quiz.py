@@ -6,7 +6,7 @@ from ddp_course.exercises.base import Option, Question
 
 QUIZ = [
     Question(
-        "Two ranks hold the gradients 1.0 and 2.0 of a *mean* loss over equal batches. What does each rank step with "
+        "Two ranks hold the gradients 1.0 and 2.0 of a mean loss over equal batches. What does each rank step with "
         "under DDP?",
         (
             Option("1.5", "DDP sums and divides by the world size: what one process would have got on both batches."),
@@ -148,7 +148,7 @@ QUIZ = [
         choose_all=True,
     ),
     Question(
-        "The loss is a *sum* over each rank's samples instead of a mean. Against one process with all samples, DDP's "
+        "The loss is a sum over each rank's samples instead of a mean. Against one process with all samples, DDP's "
         "gradient on N ranks is:",
         (
             Option(
