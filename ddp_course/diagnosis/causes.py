@@ -91,7 +91,7 @@ WAITING = (
         "else, or both do the same first.",
         "Order them in pairs (one rank sends while its partner receives), or start both with isend() and irecv() "
         "and wait afterwards, or use batch_isend_irecv().",
-        "lesson 1, section 7",
+        "lesson 1, section 5",
         waits_in=r"^(send|recv|isend|irecv|batch_isend_irecv|send_object_list|recv_object_list)$",
     ),
     Cause(
