@@ -1,7 +1,7 @@
 """torchrun's own agent for one node, with two things added: ranks are forked from a process that has
 already imported torch (warm), and every start and end of a rank is told to the launcher.
 
-Cold, it is a program: `python -m ddp_course.agent EVENTS_FD TORCHRUN_OPTIONS worker.py SCRIPT [ARGS]`.
+Cold, it is a program: `ddp_course.agent EVENTS_FD TORCHRUN_OPTIONS worker.py SCRIPT [ARGS]`.
 Warm, the server forks a child that calls `main`.
 """
 
@@ -147,7 +147,8 @@ def _become_new_process(env: dict[str, str]) -> None:
     numpy, torch = sys.modules["numpy"], sys.modules["torch"]
     numpy.random.seed()
     torch.default_generator.seed()  # drawn once when torch was imported: all forked ranks would share it
-    threads = int(env.get("OMP_NUM_THREADS", 0)) or torch.get_num_threads()
+    first = env.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # a list has a number for each level of nesting
+    threads = int(first) if first.isdecimal() and int(first) else torch.get_num_threads()
     if threads != torch.get_num_threads():  # even setting the same number starts threads
         torch.set_num_threads(threads)
     torch.distributed.set_debug_level_from_env()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib import import_module
 
@@ -32,6 +33,9 @@ def main(argv: list[str] | None = None) -> int:
         said = f"ddp-course: no command {argv[0]!r}" if argv else "ddp-course: which command?"
         print(f"{said}\n\n{_usage()}", file=sys.stderr)
         return 2
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal need not know every letter
     module, _ = COMMANDS[argv[0]]
     return int(import_module(module).main(argv[1:]))
 

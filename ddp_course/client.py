@@ -11,6 +11,7 @@ import tempfile
 import threading
 from typing import IO
 
+from ddp_course import processes
 from ddp_course.errors import LaunchError
 
 # What a process reads once, when it starts or imports torch: a warm server with other values is out of date.
@@ -51,7 +52,7 @@ class _Server:
         self.fingerprint = _fingerprint()
         self.log: IO[bytes] = tempfile.TemporaryFile()
         self.control, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "ddp_course.server", str(theirs.fileno())]
+        command = [*processes.program("ddp_course.server"), str(theirs.fileno())]
         env = environment()
         if warm:
             command.append("--warm")
@@ -84,7 +85,7 @@ class _Server:
 
     def last_words(self) -> str:
         self.log.seek(0)
-        return self.log.read()[-2000:].decode(errors="replace").strip()
+        return "\n".join(self.log.read().decode(errors="replace").strip().splitlines()[-12:])
 
 
 def _fingerprint() -> dict[str, str]:
@@ -122,7 +123,21 @@ def open_run(warm: bool) -> socket.socket:
             return server.open_run()
         except OSError:
             server.process.wait(5)  # it is going: the next try starts a new one
-    raise LaunchError(f"The process that starts the ranks ends at once. Its last words:\n{server.last_words()}")
+    raise ended_early(warm)
+
+
+def ended_early(warm: bool) -> LaunchError:
+    """What to say of a server that ended before it started anything: it could not even import torch, or was killed."""
+    server = _servers[warm]
+    try:
+        server.process.wait(5)
+    except subprocess.TimeoutExpired:
+        pass  # it closed the socket and lives: its words are all there is
+    words = server.last_words() or f"(none; exit code {server.process.returncode})"
+    return LaunchError(
+        "The process that starts the ranks ended before it started one. An environment variable that this Python or "
+        f"PyTorch cannot take, or a broken installation (`ddp-course doctor`), does that. Its last words:\n{words}"
+    )
 
 
 @atexit.register

@@ -6,11 +6,22 @@ import fcntl
 import os
 import shutil
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from ddp_course.errors import LaunchError
 
 KEEP = 20
+
+
+def here() -> Path:
+    """The current folder. Raises LaunchError where it was deleted."""
+    try:
+        return Path.cwd()
+    except OSError:
+        raise LaunchError(
+            "The current folder is gone: it was deleted or moved while this Python works in it. Go to another one "
+            "(%cd in a notebook), or restart the kernel."
+        ) from None
 
 
 def course_folder() -> Path:
@@ -18,7 +29,7 @@ def course_folder() -> Path:
 
     Raises LaunchError where it cannot be written.
     """
-    folder = Path.cwd() / ".ddp_course"
+    folder = here() / ".ddp_course"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         if not (ignore := folder / ".gitignore").exists():
@@ -73,7 +84,7 @@ def _next_folder(runs: Path) -> Path:
 
 
 def _prune(runs: Path) -> None:
-    for old in sorted(p for p in runs.iterdir() if p.name.isdigit())[:-KEEP]:
+    for old in sorted((p for p in runs.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))[:-KEEP]:
         try:
             with open(old / "lock", "w") as lock:
                 if _try_lock(lock):
@@ -82,7 +93,7 @@ def _prune(runs: Path) -> None:
             continue
 
 
-def _try_lock(file: IO[str]) -> bool:
+def _try_lock(file: IO[Any]) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -106,20 +117,23 @@ class CellScript:
             if self._take(path, text):
                 self.path = path
                 return
-        raise LaunchError(f"Every name from {stem}.py to {stem}999.py is taken in {Path.cwd()}.")
+        raise LaunchError(f"Every name from {stem}.py to {stem}999.py is taken in {here()}.")
 
     def _take(self, path: Path, text: str) -> bool:
+        if path.exists() and not path.is_file():
+            return False
         try:
-            file = open(path, "r+" if path.exists() else "w+", encoding="utf-8", newline="")
+            file = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b")  # not emptied: another kernel's, perhaps
         except OSError as error:
-            raise _unwritable(Path.cwd(), error) from error
-        first = file.read(len(self.MARK))
-        if first not in ("", self.MARK) or not _try_lock(file):
+            if path.exists():
+                return False  # a file that may not be written
+            raise _unwritable(here(), error) from error
+        if file.read(len(self.MARK)) not in (b"", self.MARK.encode()) or not _try_lock(file):
             file.close()
             return False
         file.seek(0)
         file.truncate()
-        file.write(text)
+        file.write(text.encode())
         file.flush()
         os.utime(path)
         self._file = file

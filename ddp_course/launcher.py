@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import sys
 import time
@@ -13,12 +14,12 @@ from ddp_course import agent, client, evidence, processes, transcript
 from ddp_course.errors import LaunchError, LaunchInterrupted
 from ddp_course.folders import RunFolder
 from ddp_course.interrupts import Interrupts
+from ddp_course.live import Live
 from ddp_course.options import Options, parse, parser
-from ddp_course.run import Attempt, Rank, Ranks, Run
+from ddp_course.run import Ranks, Run
 from ddp_course.views import Terminal, notebook_view
 
 _TICK = 0.02  # seconds between two looks at what the ranks wrote
-_SERVER_STARTS_WITHIN = 300.0  # seconds; importing torch from a slow network disk takes minutes
 _GRACE = 0.7  # seconds a stopped run has to end by itself
 
 
@@ -58,69 +59,8 @@ class View(Protocol):
     def close(self, run: Run) -> None:
         """Called once, when the run has ended."""
 
-
-class LiveRank:
-    """A rank while it runs: its state, last line and progress."""
-
-    def __init__(self, rank: int) -> None:
-        self.record = Rank(rank)
-        self.state = "starting"
-        self.last_line = ""
-        self.step: float | None = None
-        self.total: float | None = None
-
-    def poll(self) -> None:
-        if not self.record.attempts:
-            return
-        attempt = self.record.attempts[-1]
-        for kind in ("out", "err"):
-            if attempt.tail(kind).poll():
-                self.last_line = attempt.tail(kind).last_line
-        if attempt.tail("reports").poll():
-            try:
-                values = json.loads(attempt.tail("reports").last_line)
-            except ValueError:
-                return  # half a line: the rest comes with the next look
-            self.step, self.total = values.get("step", self.step), values.get("total", self.total)
-
-
-class Live:
-    """A run while it lasts: what the server tells and what the ranks write."""
-
-    def __init__(self, options: Options, folder: Path) -> None:
-        self.options = options
-        self.folder = folder
-        self.ranks = [LiveRank(rank) for rank in range(options.nproc)]
-        self.sessions: set[int] = set()
-        self.agent_exit: int | None = None
-        self.began = time.monotonic()
-        self.began_at = time.time()
-        self.started: float | None = None  # when the agent was: a server may import torch before
-
-    def overdue(self) -> bool:
-        """Whether the time limit has passed. It counts from the start of the agent."""
-        if self.started is None:
-            return time.monotonic() > self.began + _SERVER_STARTS_WITHIN
-        return time.monotonic() > self.started + self.options.timeout
-
-    def event(self, event: dict[str, Any]) -> None:
-        kind = event["event"]
-        if kind in ("agent", "rank"):
-            self.sessions.add(event["pid"])
-            self.started = self.started or time.monotonic()
-        if kind == "rank":
-            base = self.folder / f"attempt-{event['attempt']}" / f"rank-{event['rank']}"
-            rank = self.ranks[event["rank"]]
-            rank.record.attempts.append(Attempt(event["attempt"], event["pid"], base))
-            rank.state = "running"
-        elif kind == "exit":
-            rank = self.ranks[event["rank"]]
-            attempt = rank.record.attempts[-1]
-            attempt.exit_code, attempt.peak_bytes = event["code"], event["peak_bytes"]
-            attempt.ended_ns = event["time_ns"]
-            rank.state = "done" if event["code"] == 0 else "failed"
-        elif kind == "agent_exit":
-            self.agent_exit = event["code"]
+    def drop(self) -> None:
+        """Called instead of `close` where nothing was started."""
 
 
 def start(options: Options, view: View | None, warm: bool | None = None) -> Run:
@@ -146,13 +86,20 @@ class _Launch:
         self._folder = folder
         self._interrupts = interrupts
         self._buffer = b""
+        self._warm = warm
         self._socket = client.open_run(warm)
+        self._news = select.poll()  # select.select() takes no file descriptor above 1023
+        self._news.register(self._socket, select.POLLIN)
 
     def run(self) -> Run:
         outcome = "lost"
         try:
             self._request(do="start", agents=[self._job()])
             outcome = self._watch()
+            if outcome == "lost" and self._live.started is None:
+                if self._view:
+                    self._view.drop()
+                raise client.ended_early(self._warm)
             if outcome == "timeout":
                 evidence.collect(rank.record.attempts[-1] for rank in self._live.ranks if rank.record.attempts)
         finally:
@@ -167,7 +114,8 @@ class _Launch:
         return run
 
     def _job(self) -> dict[str, Any]:
-        env = client.environment()
+        # PET_… are torchrun's options by another way: --nnodes and the like, for which the job's own are the answer.
+        env = {name: value for name, value in client.environment().items() if not name.startswith("PET_")}
         env.update({"DDP_COURSE_RUN_FOLDER": str(self._folder), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"})
         loopback = "lo0" if sys.platform == "darwin" else "lo"
         env.setdefault("GLOO_SOCKET_IFNAME", loopback)
@@ -206,7 +154,7 @@ class _Launch:
 
     def _events(self, seconds: float) -> bool:
         """Take in what the server tells within `seconds`. False when it has told everything."""
-        if not select.select([self._socket], [], [], seconds)[0]:
+        if not self._news.poll(seconds * 1000):
             return True
         try:
             data = self._socket.recv(1 << 16)
@@ -277,6 +225,9 @@ def main(argv: list[str]) -> int:
     except LaunchError as error:
         print(f"ddp-course run: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # who read the output has left, as in `ddp-course run … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         print("\nddp-course run: stopped; no process of the run is left", file=sys.stderr)
         return 130

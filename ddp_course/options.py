@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import operator
 import os
 import shlex
 from dataclasses import dataclass, replace
@@ -13,8 +14,10 @@ from typing import NoReturn
 
 from ddp_course import gpus, worker
 from ddp_course.errors import LaunchError
+from ddp_course.folders import here
 
 BACKENDS = ("auto", "gloo", "nccl")
+MOST_RANKS = 1024
 RENDEZVOUS = "ddp-course-loopback"  # ddp_course/rendezvous.py, found by torchrun through its entry point
 
 
@@ -51,13 +54,15 @@ class Options:
                 raise LaunchError("--nproc-per-node=gpu: this machine has no GPU. Give a number, for example 2.")
             return found
         try:
-            ranks = int(given)
-        except ValueError:
+            ranks = int(given) if isinstance(given, str) else operator.index(given)
+        except (ValueError, TypeError):
             raise LaunchError(
                 f"--nproc-per-node={given}: not a number of ranks. Give a number (2), or auto, gpu or cpu."
             ) from None
         if ranks < 1:
             raise LaunchError(f"--nproc-per-node={given}: a run needs at least 1 rank. Give 1 or more.")
+        if ranks > MOST_RANKS:
+            raise LaunchError(f"--nproc-per-node={given}: more than {MOST_RANKS:,} ranks do not start on one machine.")
         return ranks
 
     @property
@@ -70,7 +75,7 @@ class Options:
 
     def check(self) -> None:
         """Raise LaunchError, before anything starts, where the run cannot work."""
-        ranks = self.nproc
+        ranks, folder = self.nproc, here()
         if self.backend not in BACKENDS:
             raise LaunchError(f"--backend={self.backend}: no such backend here. Give one of {', '.join(BACKENDS)}.")
         if self.backend == "nccl" and ranks > (found := _gpu_count()):
@@ -79,17 +84,17 @@ class Options:
                 f"--backend=nccl with {ranks} ranks: NCCL needs one GPU for each rank and this machine has {have}. "
                 "Ask for fewer ranks, or leave --backend out: the ranks then use gloo on the CPU."
             )
-        if self.max_restarts < 0:
+        if not isinstance(self.max_restarts, int) or self.max_restarts < 0:
             raise LaunchError(f"--max-restarts={self.max_restarts}: give 0 or more.")
-        if not self.timeout > 0:
-            raise LaunchError(f"--timeout={self.timeout:g}: give a number of seconds above 0.")
+        if not isinstance(self.timeout, (int, float)) or not self.timeout > 0:
+            raise LaunchError(f"--timeout={self.timeout}: give a number of seconds above 0.")
         path = Path(self.script)
         if path.is_dir():
             raise LaunchError(f"{self.script} is a directory. Give the script in it that is to run.")
         if not path.is_file():
             near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], n=1)
             hint = f" Did you mean {path.with_name(near[0])}?" if near else ""
-            raise LaunchError(f"There is no script {self.script} in {Path.cwd()}.{hint}")
+            raise LaunchError(f"There is no script {self.script} in {folder}.{hint}")
 
     @property
     def command(self) -> str:

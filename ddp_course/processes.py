@@ -10,6 +10,14 @@ from collections.abc import Collection
 
 import psutil
 
+# `python -m` would look for every module in the current folder first, where a learner may have a random.py.
+_RUN = "import sys; del sys.path[: sys.path[0] == '']; import runpy; runpy.run_module({!r}, None, '__main__', True)"
+
+
+def program(module: str) -> list[str]:
+    """The command that runs a module of this package, whatever lies in the current folder."""
+    return [sys.executable, "-c", _RUN.format(module)]
+
 
 def end_sessions(leaders: Collection[int], since: float, seconds: float = 2.0) -> None:
     """Kill (SIGKILL) every process in the sessions led by `leaders` and wait until they are gone.

@@ -1,4 +1,4 @@
-"""The process between the notebook and the agents: `python -m ddp_course.server FD [--warm]`.
+"""The process between the notebook and the agents: the program `ddp_course.server FD [--warm]`.
 
 Warm, it has imported torch and torchrun but has run no tensor operation and started no thread, so that
 forking it is safe. It serves one notebook. Each run comes with a socket of its own; when that socket or the
@@ -141,7 +141,7 @@ class Server:
     def _spawn(self, job: dict[str, Any], events_fd: int) -> int:
         with open(job["log"], "ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "ddp_course.agent", str(events_fd), *job["arguments"]],
+                [*processes.program("ddp_course.agent"), str(events_fd), *job["arguments"]],
                 env=job["env"],
                 cwd=job["cwd"],
                 stdin=subprocess.DEVNULL,

@@ -13,6 +13,9 @@ LINES = 400  # at most, for all ranks together
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[@-_]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_INSTALLED = re.compile(
+    rf"({re.escape(sys.prefix)}|{re.escape(sys.base_prefix)})\S*?/(site-packages|dist-packages|python3\.\d+)/"
+)
 _DUMP_ENDS = re.compile(r"^Extension modules: .*\(total: \d+\)\n|\Z", re.M)
 _CRASH = re.compile(r"(terminate called .*\n *what\(\):.*\n)?Fatal Python error: [\s\S]*?(\(total: \d+\)\n|\Z)")
 _TORCH_LOG = re.compile(
@@ -52,15 +55,16 @@ def _stream(
             head, end = head.replace(text, ""), end.replace(text, "")
         head, end = _CRASH.sub("", head), _CRASH.sub("", end)
         head, end = _TORCH_LOG.sub("", head), _TORCH_LOG.sub("", end)
-    lines = [label + clean(line, cwd) for line in _lines(head)]
+    lines = [label + clean(line, cwd) for line in split(head)]
     if omitted:
         where = attempt.path(kind)
         path = where.relative_to(cwd) if where.is_relative_to(cwd) else where
         lines.append(f"rank {rank} ⋯ {omitted:,} bytes left out; all of it is in {path}")
-    return lines + [label + clean(line, cwd) for line in _lines(end)]
+    return lines + [label + clean(line, cwd) for line in split(end)]
 
 
-def _lines(text: str) -> list[str]:
+def split(text: str) -> list[str]:
+    """The lines of what a rank wrote: only a newline ends one."""
     lines = text.replace("\r\n", "\n").split("\n")
     return lines if lines[-1] else lines[:-1]
 
@@ -83,4 +87,4 @@ def clean(line: str, cwd: Path) -> str:
     if colours and colours[-1] not in ("\x1b[0m", "\x1b[m"):
         line += "\x1b[0m"
     line = line.replace(f"{cwd}/", "")
-    return re.sub(rf"{re.escape(sys.prefix)}\S*?/(site-packages|python3\.\d+)/", r"…/", line)
+    return _INSTALLED.sub("…/", line)

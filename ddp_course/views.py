@@ -11,10 +11,11 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ddp_course.transcript import clean
+from ddp_course.transcript import clean, split
 
 if TYPE_CHECKING:
-    from ddp_course.launcher import Live, LiveRank, View
+    from ddp_course.launcher import View
+    from ddp_course.live import Live, LiveRank
     from ddp_course.run import Run
 
 _APPEARS_AFTER = 0.25  # seconds; a run that is over by then shows its transcript only
@@ -65,6 +66,9 @@ class Printed:
 
     def close(self, run: Run) -> None:
         print(run.transcript)
+
+    def drop(self) -> None:
+        pass
 
 
 class Panel:
@@ -128,6 +132,12 @@ class Panel:
             self._notice.update({"text/plain": f"$ {run.command}"}, raw=True)
             self._panel.update({"text/plain": run.transcript.splitlines()[-1]}, raw=True)
 
+    def drop(self) -> None:
+        if self._widget is not None:
+            self._widget.close()
+            for shown in (self._notice, self._panel):
+                shown.update({"text/plain": ""}, raw=True)
+
 
 def _table(live: Live) -> str:
     counts = [_count(rank) for rank in live.ranks]
@@ -158,7 +168,7 @@ def _row(rank: LiveRank, progress: bool) -> str:
 
 
 def _count(rank: LiveRank) -> str:
-    return f"{rank.step:g}/{rank.total:g}" if rank.total and rank.step is not None else ""
+    return f"{rank.step:g}/{rank.total:g}" if (rank.total or 0) > 0 and rank.step is not None else ""
 
 
 def _bar(rank: LiveRank) -> str:
@@ -190,6 +200,9 @@ class Terminal:
         self._print_new(list(run.ranks), run.cwd, complete=False)
         print(run.transcript.splitlines()[-1], flush=True)
 
+    def drop(self) -> None:
+        pass
+
     def _print_new(self, ranks: list[Any], cwd: Any, complete: bool) -> None:
         for rank in ranks:
             for attempt in rank.attempts:
@@ -204,5 +217,5 @@ class Terminal:
         if complete:
             data = data[: data.rfind(b"\n") + 1]
         self._read[key] = start + len(data)
-        for line in data.decode(errors="replace").splitlines():
+        for line in split(data.decode(errors="replace")):
             print(f"rank {rank} {label} {clean(line, cwd)}", flush=True)

@@ -20,14 +20,16 @@ import signal
 import sys
 import threading
 import time
-import traceback
 import types
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ddp_course import raised, recorder, reporting  # now: the script's folder may hold a ddp_course.py
+
 FOLDER_VARIABLE = "DDP_COURSE_RUN_FOLDER"
 _PR_SET_PDEATHSIG = 1
 _RESERVE, _RESERVE_BYTES = ".reserve", 1 << 15
+_EARLY = {"abc", "codecs", "encodings", "genericpath", "io", "os", "posixpath", "site", "stat", "zipimport"}
 
 
 def stack_signal() -> int:
@@ -40,6 +42,7 @@ def main(argv: list[str]) -> NoReturn:
     files = RankFiles(Path(os.environ.pop(FOLDER_VARIABLE)))
     die_with_parent()
     _redirect(files)
+    reporting.open_channel(files("reports"))
     sys.modules["__main__"] = module = _main_module(argv)
     code = _run(module, files)
     _finish(code, files)
@@ -52,6 +55,12 @@ class RankFiles:
         rank, attempt = os.environ.get("RANK", "0"), os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         self._base = folder / f"attempt-{attempt}" / f"rank-{rank}"
         self._base.parent.mkdir(mode=0o700, exist_ok=True)
+        self._owner = os.getpid()
+
+    @property
+    def ours(self) -> bool:
+        """Whether this process is the rank: a child that it forked comes to the script's end as well."""
+        return os.getpid() == self._owner
 
     def __call__(self, kind: str) -> Path:
         return self._base.with_suffix(f".{kind}")
@@ -107,7 +116,9 @@ def _answer_requests(files: RankFiles) -> None:
 def _main_module(argv: list[str]) -> types.ModuleType:
     script = os.path.abspath(argv[0])
     sys.argv[:] = argv
-    sys.path[0] = os.path.dirname(script)
+    if not getattr(sys.flags, "safe_path", False):  # PYTHONSAFEPATH, from Python 3.11 on
+        sys.path.insert(0, os.path.dirname(script))
+        _yield_names(os.path.dirname(script))
     module = types.ModuleType("__main__")
     module.__file__ = script
     vars(module)["__builtins__"] = builtins
@@ -116,17 +127,32 @@ def _main_module(argv: list[str]) -> types.ModuleType:
     return module
 
 
+def _yield_names(folder: str) -> None:
+    """Forget the modules that are in use here and that the script's own folder has too, such as a random.py: the
+    script gets its own, as it would in a new process."""
+    try:
+        entries = os.listdir(folder)
+    except OSError:
+        return
+    for entry in entries:
+        name, _, suffix = entry.partition(".")
+        if name not in sys.modules or name in _EARLY or name in sys.builtin_module_names:
+            continue
+        file = os.path.join(folder, entry) if suffix else os.path.join(folder, entry, "__init__.py")
+        if suffix in ("", "py") and os.path.isfile(file) and getattr(sys.modules[name], "__file__", None) != file:
+            for known in [known for known in sys.modules if known == name or known.startswith(f"{name}.")]:
+                del sys.modules[known]
+
+
 def _run(module: types.ModuleType, files: RankFiles) -> int:
     script = str(module.__file__)
     try:
         with io.open_code(script) as source:
             code = compile(source.read(), script, "exec", dont_inherit=True)
-        from ddp_course import reporting  # found as the script would find it: sys.path[0] is the script's
-
-        reporting.open_channel(files("reports"))
         exec(code, vars(module))
     except SystemExit as error:
-        write_json(files("error"), _description(error))  # where it left: of interest if the others still waited
+        if files.ours:  # where it left: of interest if the others still waited
+            write_json(files("error"), raised.describe(error, __file__))
         return _exit_code(error)
     except BaseException as error:
         _record(error, files)
@@ -141,46 +167,30 @@ def _exit_code(error: SystemExit) -> int:
         return 0
     if isinstance(error.code, int):
         return error.code & 0xFF
-    print(error.code, file=sys.stderr)
+    _say(raised.text(error.code))
     return 1
 
 
 def _record(error: BaseException, files: RankFiles) -> None:
-    write_json(files("error"), _description(error))
-    _write_torch_error_file(error)
+    description = raised.describe(error, __file__)
+    if files.ours:
+        write_json(files("error"), description)
+        _write_torch_error_file(description)
     try:
         sys.excepthook(type(error), error, error.__traceback__)
-    except Exception as failure:
+    except SystemExit:
+        pass  # a hook that ends the process: it ends anyway, with 1
+    except BaseException as failure:
         _say(f"sys.excepthook failed: {failure!r}")
 
 
-def _description(error: BaseException) -> dict[str, Any]:
-    """The exception as data. Its traceback begins in the script: frames of this file are taken off."""
-    trace = error.__traceback__
-    while trace and trace.tb_frame.f_code.co_filename == __file__:
-        trace = trace.tb_next
-    error.__traceback__ = trace
-    lines = traceback.format_exception(type(error), error, trace)
-    frames = [{"file": f.filename, "line": f.lineno, "name": f.name} for f in traceback.extract_tb(trace)]
-    if isinstance(error, SyntaxError):
-        frames.append({"file": error.filename or "", "line": error.lineno or 0, "name": "<module>"})
-    return {
-        "time_ns": time.time_ns(),
-        "type": type(error).__name__,
-        "message": str(error),
-        "traceback": "".join(lines),
-        "frames": frames,
-    }
-
-
-def _write_torch_error_file(error: BaseException) -> None:
+def _write_torch_error_file(description: dict[str, Any]) -> None:
     """What `@record` would have written, so that torchrun's own summary is complete too."""
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if not path or os.path.exists(path):
         return
-    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    extra = {"py_callstack": trace, "timestamp": str(int(time.time()))}
-    message = {"message": f"{type(error).__name__}: {error}", "extraInfo": extra}
+    extra = {"py_callstack": description["traceback"], "timestamp": str(int(time.time()))}
+    message = {"message": f"{description['type']}: {description['message']}", "extraInfo": extra}
     try:
         Path(path).write_text(json.dumps({"message": message}))
     except OSError as failure:
@@ -200,9 +210,9 @@ def write_json(path: Path, content: Any) -> None:
 
 def _say(message: str) -> None:
     try:
-        print(message, file=sys.stderr)
-    except OSError:
-        pass  # stderr is a file in the same folder
+        print(message, file=sys.stderr or sys.__stderr__)
+    except (OSError, ValueError, AttributeError):
+        pass  # the disk is full, or the script has closed or replaced its stderr
 
 
 def write_collectives(path: Path, at_end: bool = False) -> None:
@@ -210,8 +220,6 @@ def write_collectives(path: Path, at_end: bool = False) -> None:
     if "torch._C._distributed_c10d" not in sys.modules:
         return
     try:
-        from ddp_course import recorder
-
         recorder.write(path, at_end)
     except Exception as failure:
         _say(f"could not write {path.name}: {failure}")
@@ -222,13 +230,15 @@ def _finish(code: int, files: RankFiles) -> NoReturn:
     try:
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
-        write_collectives(files("collectives"), at_end=code == 0)
-        files("reserve").unlink(missing_ok=True)
+        if files.ours:
+            write_collectives(files("collectives"), at_end=code == 0)
+            files("reserve").unlink(missing_ok=True)
     finally:
         for stream in (sys.stdout, sys.stderr):
             try:
-                stream.flush()
-            except (OSError, ValueError, AttributeError):
+                if stream is not None and not getattr(stream, "closed", False):
+                    stream.flush()
+            except Exception:
                 code = code or 120  # as the interpreter ends when it cannot flush
         ctypes.CDLL(None).fflush(None)
         if code == -signal.SIGINT:
@@ -238,4 +248,6 @@ def _finish(code: int, files: RankFiles) -> NoReturn:
 
 
 if __name__ == "__main__":
+    if not getattr(sys.flags, "safe_path", False):
+        del sys.path[0]  # the folder of this file
     main(sys.argv[1:])

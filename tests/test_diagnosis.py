@@ -381,3 +381,67 @@ def test_a_clean_run_is_looked_at_in_no_time() -> None:
         assert diagnose(done) is None
     assert (time.perf_counter() - began) / 10 < 0.02, "5 ms on a quiet machine"
     assert json.loads(done.ranks[0].attempts[0].text("collectives"))["calls"]
+
+
+@pytest.mark.parametrize(
+    ("text", "headline", "details"),
+    [
+        (
+            "class E(Exception):\n    def __str__(self): return 1 / 0\nraise E()",
+            "E: <its str() raises ZeroDivisionError>",
+            [],
+        ),
+        (
+            "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise RuntimeError('step') from error",
+            "RuntimeError: step",
+            ["raised from ZeroDivisionError: division by zero (line 2)"],
+        ),
+        (
+            "try:\n    {}['a']\nexcept KeyError:\n    raise RuntimeError('step')",
+            "RuntimeError: step",
+            ["raised while handling KeyError: 'a' (line 2)"],
+        ),
+        ("raise ValueError('\\x1b[31mred\\x00 \\udcff')", r"ValueError: red \udcff", []),
+        (
+            "import os\nopen(os.path.abspath('none.txt'))",
+            "FileNotFoundError: [Errno 2] No such file or directory: 'none.txt'",
+            [],
+        ),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt", []),
+    ],
+)
+def test_an_exception_is_told_whole_and_without_what_cannot_be_shown(
+    text: str, headline: str, details: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(text + "\n")
+    found = launch("train.py", check=False).diagnosis
+    assert found is not None
+    assert (found.headline, found.culprits, found.kind) == (f"rank 0: {headline}", [0], "exception")
+    assert list(found.details[1:]) == details
+
+
+def test_a_rank_that_ended_itself_with_sigterm_did_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(
+        "import os, time\nif os.environ['RANK'] == '1': os.kill(os.getpid(), 15)\ntime.sleep(20)\n"
+    )
+    found = launch("train.py", nproc_per_node=2, check=False).diagnosis
+    assert found is not None and (found.kind, found.culprits, found.victims) == ("killed", [1], [0])
+
+
+def test_a_child_of_a_rank_is_not_the_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(
+        "import os\nif os.fork() == 0:\n    raise ValueError('child')\nos.wait()\nos._exit(3)\n"
+    )
+    found = launch("train.py", check=False).diagnosis
+    assert found is not None and (found.kind, found.headline) == ("exit_code", "rank 0: ended with exit code 3")
+
+
+def test_what_was_said_long_before_the_end_is_no_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "import os, sys\nprint('Address already in use, trying the next port', file=sys.stderr)\n"
+    Path("train.py").write_text(text + "for i in range(50): print(i, file=sys.stderr)\nos._exit(3)\n")
+    found = launch("train.py", check=False).diagnosis
+    assert found is not None and found.kind == "exit_code"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -11,12 +12,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from kernels import Kernel
 
 from ddp_course import LaunchError, launch
+from ddp_course.folders import CellScript
 
 CONNECT = "import torch, torch.distributed as dist\ndist.init_process_group()\ndist.all_reduce(torch.ones(1))\n"
 
@@ -263,3 +266,107 @@ def test_many_launches_in_a_row(count: int) -> None:
     assert len(os.listdir("/proc/self/fd")) <= files + 2
     zombies = [p for p in psutil.Process().children(recursive=True) if p.status() == psutil.STATUS_ZOMBIE]
     assert zombies == []
+
+
+@pytest.mark.parametrize("name", ["torch.py", "random.py", "json.py", "ddp_course.py"])
+def test_a_module_of_the_learners_is_used_by_the_script_and_by_nothing_else(name: str) -> None:
+    Path("shadows").mkdir()
+    os.chdir("shadows")
+    script("WHOSE = 'mine'\n", name)
+    script(f"import {name[:-3]} as module\nprint(module.WHOSE)\n")
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}  # for the program itself, whose folder this is not
+    code = "from ddp_course import launch; print([launch('train.py', warm=w).ranks[0].stdout for w in (True, False)])"
+    command = [sys.executable, "-c", "import os; del os.environ['PYTHONSAFEPATH']; " + code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "['mine\\n', 'mine\\n']\n", done.stderr
+
+
+def test_a_server_that_cannot_start_says_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_LOGS", "no_such_log")
+    with pytest.raises(LaunchError, match=r"(?s)environment variable.*no_such_log"):
+        launch(script("print(1)\n"))
+    monkeypatch.delenv("TORCH_LOGS")
+    assert launch("train.py").ok
+
+
+@pytest.mark.parametrize(("value", "threads"), [("4,2", "4\n"), ("soon", None)])
+def test_any_omp_num_threads_will_do(value: str, threads: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    printed = launch(script("import torch\nprint(torch.get_num_threads())\n")).ranks[0].stdout
+    assert printed == threads or (threads is None and int(printed) > 0)
+
+
+def test_torchruns_options_in_the_environment_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PET_NNODES", "2")
+    monkeypatch.setenv("PET_NO_PYTHON", "1")
+    assert launch(script(CONNECT), nproc_per_node=2).ok
+
+
+def test_a_deleted_current_folder_is_named() -> None:
+    path = Path(script("print(1)\n")).resolve()
+    Path("gone").mkdir()
+    os.chdir("gone")
+    os.rmdir("../gone")
+    with pytest.raises(LaunchError, match="The current folder is gone"):
+        launch(path)
+
+
+def test_a_cell_takes_no_name_that_something_else_has() -> None:
+    Path("cell.py").write_bytes(b"\xff\xfe not UTF-8")
+    Path("cell2.py").mkdir()
+    os.mkfifo("cell3.py")
+    cell = CellScript("torchrun", "pass\n")
+    cell.close()
+    assert (cell.path, cell.path.read_text()) == (Path("cell4.py"), "# %%torchrun\npass\n")
+    assert Path("cell.py").read_bytes() == b"\xff\xfe not UTF-8"
+
+
+def test_a_launch_with_many_files_open() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, hard), hard))
+    files = [open(os.devnull) for _ in range(1100)]
+    try:
+        assert launch(script("print(1)\n")).ranks[0].stdout == "1\n"
+    finally:
+        for file in files:
+            file.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_any_step_may_be_reported() -> None:
+    text = (
+        "from ddp_course import report\nimport time\n"
+        "for step in ('three', float('nan'), float('inf'), 10**400, [1], None, -1):\n"
+        "    report(step=step, total=step)\n    time.sleep(0.05)\n"
+    )
+    run = launch(script(text))
+    assert [one["step"] for one in run.reports][3:] == [10**400, [1], None, -1]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("import sys\nsys.stdout.close()\n", 0),
+        ("import sys\nsys.stdout = None\n", 0),
+        ("import sys\nsys.stdout = object()\n", 120),
+        ("import sys\nsys.stderr.close()\nsys.exit('bye')\n", 1),
+        ("import sys\nsys.stderr = None\nsys.exit('bye')\n", 1),
+    ],
+)
+def test_exit_codes_are_pythons_own(text: str, code: int) -> None:
+    pythons = subprocess.run([sys.executable, script(text)], capture_output=True).returncode
+    assert (launch("train.py", check=False).ranks[0].exit_code, pythons) == (code, code)
+
+
+@pytest.mark.parametrize("options", [{"nproc_per_node": 2.5}, {"nproc_per_node": 10**9}, {"timeout": "60"}])
+def test_a_number_that_is_none_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(LaunchError, match=f"--{next(iter(options)).replace('_', '-')}="):
+        launch(script("print(1)\n"), **options)
+
+
+def test_the_command_prints_the_lines_of_the_transcript_also_in_ascii() -> None:
+    script("import sys\nsys.stderr.write('0%\\r99%\\n')\nprint('a\\u2028b')\n")
+    command = [sys.executable, "-m", "ddp_course.cli", "run", "train.py"]
+    done = subprocess.run(command, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, text=True)
+    lines = [r"rank 0 \u2502 a\u2028b", r"rank 0 stderr \u2502 99%", r"\u2713 1 rank finished"]
+    assert (done.stdout.splitlines(), done.stderr) == (lines, "")

@@ -41,7 +41,7 @@ class Diagnosis:
         """`cell.py, line 5:  loss.backward()`, or '' where no line of the learner's is known."""
         if self.file is None:
             return ""
-        if self.line is None:
+        if not self.line:  # Python gives 0 for an error that no line has, such as an unknown encoding
             return self.file
         return f"{self.file}, line {self.line}:" + (f"  {self.source}" if self.source else "")
 

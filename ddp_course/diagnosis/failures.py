@@ -13,6 +13,7 @@ from ddp_course.diagnosis.code import main_thread, shown, source, trace
 from ddp_course.diagnosis.who import End, clean, names
 from ddp_course.run import Run
 
+_LAST_WORDS = 20  # lines on stderr in which a rank that ended without an exception may have said why
 LOGS = ".ddp_course/runs/latest"
 
 # Signals that end a rank without an exception: kind, why, fix.
@@ -94,7 +95,7 @@ def _story(end: End, ends: list[End]) -> _Story:
     if end.code is not None and end.code < 0:
         return _of_signal(end, -end.code)
     headline = f"ended with exit code {end.code}"
-    if found := causes.by_text(end.stderr):
+    if found := causes.by_text("\n".join(end.stderr.splitlines()[-_LAST_WORDS:])):
         return _Story(headline, found)
     last = end.stderr.strip().splitlines()[-1:]
     if end.error and not end.error["message"].isdigit() and last:
@@ -123,7 +124,7 @@ def _of_signal(end: End, number: int) -> _Story:
     if number in _SIGNALS:
         kind, why, fix = _SIGNALS[signal.Signals(number)]
         return _Story(headline, Found(kind, why.replace("{peak}", _memory(end.attempt.peak_bytes)), fix, section))
-    why = f"The signal {name} came from outside the program, or the program sent it to itself."
+    why = f"{name[0].upper()}{name[1:]} came from outside the program, or the program sent it to itself."
     return _Story(f"ended by {name}", Found("killed", why, "", section))
 
 
@@ -141,7 +142,7 @@ def _details(end: End, run: Run, known: bool) -> tuple[str, ...]:
         return trace(frames, run.cwd)
     if known:
         return ()
-    return trace(frames, run.cwd)
+    return (*trace(frames, run.cwd), *map(clean, end.related))
 
 
 def _victims(victims: list[int]) -> str:

@@ -20,7 +20,7 @@ ROWS = (
         "the local rank into the environment and adds no argument.",
         'Read int(os.environ["LOCAL_RANK"]) and take the argument out of the parser.',
         "lesson 4, section 1",
-        r"--local[-_]rank",
+        r"^\S+: error: .*--local[-_]rank",
     ),
     (
         "wrong_arguments",

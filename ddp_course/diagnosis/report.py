@@ -120,14 +120,22 @@ def _ended_from_outside(run: Run, found: list[End]) -> Diagnosis:
             logs=LOGS,
             **_at(run, ended[0].place),
         )
-    log = _agent_log(run)
+    if log := _agent_log(run):
+        return Diagnosis(
+            "agent_lost",
+            victims=[end.rank for end in found if end.status != "done"],
+            explanation="No rank failed: the process that watches over them, torchrun's agent, ended with this error.",
+            section=_SECTION,
+            headline=f"the run lost its agent: {clean(log)}",
+            logs=LOGS,
+        )
     return Diagnosis(
         "agent_lost",
         victims=[end.rank for end in found if end.status != "done"],
         explanation="No rank failed: the process that watches over them, torchrun's agent, ended, and they with it.",
         fix="Run it again. If that repeats, memory may be short: the system then ends processes (SIGKILL).",
         section=_SECTION,
-        headline="the run lost its agent" + (f": {clean(log)}" if log else ""),
+        headline="the run lost its agent",
         logs=LOGS,
     )
 

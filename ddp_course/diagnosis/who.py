@@ -17,6 +17,9 @@ _AGENT_PATIENCE = 2.5  # seconds; the agent sends SIGKILL 3 s after SIGTERM
 _TAIL = 1 << 16
 _TORCHS_OWN = {"RuntimeError", "DistError", "DistBackendError", "DistNetworkError", "DistStoreError"}
 
+_ORIGIN = "raised from "
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x1f\x7f-\x9f]")
+
 _UNSTABLE = (
     (re.compile(r"\[enforce fail at \S+\] .*?\. "), ""),  # where in PyTorch's C++ source, and its condition
     (re.compile(r"\[/\S+?\.(?:cc|cpp|h):\d+\] "), ""),
@@ -63,8 +66,14 @@ class End:
     def text(self) -> str:
         """What the table of causes is searched with."""
         if self.error is not None and self.raised:
-            return f"{self.error['type']}: {self.error['message']}"
+            origins = [said.removeprefix(_ORIGIN) for said in self.related if said.startswith(_ORIGIN)]
+            return "\n".join([f"{self.error['type']}: {self.error['message']}", *origins])
         return self.stderr
+
+    @property
+    def related(self) -> list[str]:
+        """What else its traceback tells: notes, what the exception was raised from, what a group holds."""
+        return [str(said) for said in (self.error or {}).get("related", [])]
 
     @property
     def when(self) -> int:
@@ -101,7 +110,7 @@ class End:
         assert self.error is not None
         if self.error["type"] in ("KeyboardInterrupt", "SignalException"):
             return "ended"
-        if self.error["type"] in _TORCHS_OWN:
+        if self.error["type"] in _TORCHS_OWN or any(said.startswith(_ORIGIN) for said in self.related):
             if causes.TIMED_OUT.search(self.text):
                 return "timed out"
             if causes.LOST_CONNECTION.search(self.text):
@@ -127,7 +136,17 @@ def ends(run: Run) -> list[End]:
         late = failed and end.when > min(failed) + _AGENT_PATIENCE * 1e9
         if end.code == -9 and end.status == "failed" and late:
             end.__dict__["status"] = "ended"
+    if run.outcome == "failed" and all(end.status in ("ended", "done", "alive") for end in found):
+        _first_of_the_ended(found)
     return found
+
+
+def _first_of_the_ended(found: list[End]) -> None:
+    """No rank failed otherwise: the agent ended the others, with SIGTERM, because one had been ended by a signal."""
+    ended = [end for end in found if end.status == "ended"]
+    for end in ended:
+        if end.code != -15 or end.when == min(other.when for other in ended):
+            end.__dict__["status"] = "failed"
 
 
 def names(ranks: Sequence[int], total: int = 0) -> str:
@@ -141,7 +160,8 @@ def names(ranks: Sequence[int], total: int = 0) -> str:
 
 def clean(message: str, most: int = 240) -> str:
     """An error message in one line, without what changes from run to run (addresses, ports, process ids)."""
-    text = re.sub(r"\s+", " ", message).strip()
+    text = _CONTROL.sub("", re.sub(r"\s+", " ", message[:20_000])).strip()
+    text = text.encode(errors="backslashreplace").decode()  # half a surrogate pair can be shown nowhere
     for pattern, replacement in _UNSTABLE:
         text = pattern.sub(replacement, text)
     if len(text) <= most:
