@@ -98,7 +98,7 @@ def loss_curves(curves: Mapping[str, Sequence[float]], tolerance: float = 1e-4) 
     names = list(curves)
     picture = Picture(
         f"Left: the losses of {' and '.join(names)}, on each other. "
-        f"Right: how far they are apart at each step, below the dashed line at {tolerance:g}."
+        f"Right: how far they are apart at each step, equal ones at 1e-9; dashed line at {tolerance:g}."
     )
     left, right = picture.subplots(1, 2, width_ratios=(3, 2))
     first = curves[names[0]]
@@ -128,7 +128,7 @@ def training_curve(steps: Sequence[int], losses: Sequence[float], levels: Mappin
     axes.plot(steps, losses, color=COLOURS[0], linewidth=2, marker="o", markersize=3)
     for number, (name, height) in enumerate(levels.items()):
         axes.axhline(height, color=COLOURS[(5, 2)[number % 2]], linestyle=("--", ":")[number % 2], linewidth=1.6)
-        axes.text(steps[-1], height, f"{name} {height:.2f}", ha="right", va="bottom", fontsize=9)
+        axes.text(1.01, height, f"{name}\n{height:.2f}", transform=axes.get_yaxis_transform(), va="center", fontsize=9)
     axes.set(xlabel="step", ylabel="loss (nats per byte)", title="training loss on the global batch")
     _tidy(axes)
     return picture

@@ -36,6 +36,12 @@ def small_text(tmp_path: Path) -> list[str]:
     return ["--text", str(path)]
 
 
+def test_the_lesson_shows_this_very_script() -> None:
+    source = (LESSONS.parent / "solutions" / "02_ddp_basics.md").read_text(encoding="utf-8")
+    cell = re.search(r"^%%torchrun --file train_ddp\.py[^\n]*\n(.*?)^```", source, re.DOTALL | re.MULTILINE)
+    assert cell and cell[1] == SCRIPT.read_text(encoding="utf-8"), "copy the cell to lessons/train_ddp.py"
+
+
 def losses(run: Run, rank: int = 0) -> list[float]:
     return [values["loss"] for values in run.ranks[rank].reports if "loss" in values]
 
