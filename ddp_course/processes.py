@@ -37,6 +37,27 @@ def end_sessions(leaders: Collection[int], since: float, seconds: float = 2.0) -
         time.sleep(0.01)
 
 
+def end_adopted(keep: Collection[int]) -> None:
+    """Kill the children of this process that are not in `keep`, and all below them.
+
+    For a process that adopts orphans (a child subreaper): they are what a run left in sessions of its own.
+    """
+    for child in psutil.Process().children():
+        if child.pid not in keep:
+            for process in [*_descendants(child), child]:
+                try:
+                    process.kill()
+                except psutil.Error:
+                    continue
+
+
+def _descendants(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.Error:
+        return []
+
+
 def _members(leaders: set[int], since: float) -> list[int]:
     found = []
     for pid in psutil.pids():

@@ -224,6 +224,8 @@ class Server:
             return
         self._runs.remove(run)
         processes.end_sessions(run.sessions, run.since)
+        if sys.platform == "linux":
+            processes.end_adopted({pid for other in self._runs for pid in other.agents})
         self._reap()
         run.tell(event="end")
         self._selector.unregister(run.socket)

@@ -44,7 +44,7 @@ else:
 """
 HELLO = 'import os\nprint("hello", os.environ["RANK"])\n'
 IGNORE = "for s in (signal.SIGINT, signal.SIGTERM): signal.signal(s, signal.SIG_IGN)"
-CHILD = 'subprocess.Popen(["sleep", "600"]); subprocess.Popen(["sleep", "600"], start_new_session=False)'
+CHILD = 'subprocess.Popen(["sleep", "600"]); subprocess.Popen(["sleep", "600"], start_new_session=True)'
 LOADER = "loader = iter(torch.utils.data.DataLoader(range(1000), num_workers=2, persistent_workers=True)); next(loader)"
 STUCK = "time.sleep(600)"
 

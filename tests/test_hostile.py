@@ -218,6 +218,21 @@ def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
             os.chdir(tmp_path)
 
 
+@pytest.mark.parametrize("warm", [True, False])
+@pytest.mark.parametrize("ending", ["", "raise ValueError('no')", "time.sleep(600)"])
+def test_a_child_in_a_session_of_its_own_does_not_outlive_the_run(ending: str, warm: bool) -> None:
+    script(
+        "import subprocess, time\n"
+        "child = subprocess.Popen(['sleep', '601'], start_new_session=True)\n"
+        f"print(child.pid, flush=True)\n{ending}\n"
+    )
+    run = launch("train.py", nproc_per_node=2, check=False, warm=warm, timeout=2 if warm else 8)
+    children = [int(rank.stdout) for rank in run.ranks]
+    deadline = time.monotonic() + 2
+    while left := [pid for pid in children if psutil.pid_exists(pid)]:
+        assert time.monotonic() < deadline, left
+
+
 FLOOD = """\
 import os
 if os.environ["RANK"] == "0":
