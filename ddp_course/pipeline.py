@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from ddp_course.reporting import report
 
 STAGES, WIDTH, SAMPLES = 4, 8, 16
 
@@ -39,6 +42,19 @@ def _stages() -> list[Any]:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return [nn.Sequential(nn.Linear(WIDTH, WIDTH, dtype=torch.float64), nn.Tanh()) for _ in range(STAGES)]
+
+
+def in_a_slot(kind: str, m: int, micro: int, seconds: float, work: Callable[[], Any]) -> Any:
+    """What `work` returns, after at least `seconds`: it stands for work on a GPU of this rank's own.
+
+    Ranks that share cores would slow each other down; a rank that waits, as for a GPU, leaves the cores to others.
+    Reports start and end, in seconds, of micro-batch `micro` of `m`, as "forward" or "backward".
+    """
+    start = time.time()
+    result = work()
+    time.sleep(max(0.0, start + seconds - time.time()))
+    report(m=m, kind=kind, micro=micro, start=start, end=time.time())
+    return result
 
 
 def bubble(spans: Iterable[Mapping[str, Any]]) -> float:

@@ -22,7 +22,7 @@ from typing import Any
 
 from kernels import Kernel
 
-from ddp_course import launch
+from ddp_course import cost, launch
 from ddp_course.exercises import every
 from ddp_course.exercises.check import check
 
@@ -47,6 +47,23 @@ for _ in range(3):
     model(torch.randn(8, 64)).square().mean().backward()
     optimizer.step()
 del model, optimizer
+dist.destroy_process_group()
+"""
+COLLECTIVE_TIMES = """
+import time
+import torch
+import torch.distributed as dist
+from ddp_course import report
+
+dist.init_process_group("gloo")
+for size in (2**k << 10 for k in (0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14)):
+    values, best = torch.ones(size // 4), float("inf")
+    for _ in range(20):
+        dist.barrier()
+        start = time.perf_counter()
+        dist.all_reduce(values)
+        best = min(best, time.perf_counter() - start)
+    report(size=size, seconds=best)
 dist.destroy_process_group()
 """
 THROUGHPUT = """\
@@ -181,6 +198,21 @@ def checks(rounds: int) -> list[dict[str, Any]]:
     return slowest
 
 
+def prediction() -> list[dict[str, Any]]:
+    """How far α and β fitted to eight sizes are off on four others, as lesson 1 measures it."""
+    Path("collective_times.py").write_text(COLLECTIVE_TIMES)
+    rows = []
+    for ranks in (2, 4):
+        slowest: dict[int, float] = {}
+        for report in launch("collective_times.py", nproc_per_node=ranks, timeout=60).reports:
+            slowest[report["size"]] = max(slowest.get(report["size"], 0.0), report["seconds"])
+        left_out = {size: slowest.pop(size) for size in (2 << 10, 32 << 10, 512 << 10, 8 << 20)}
+        line = cost.fit(list(slowest), list(slowest.values()), ranks)
+        error = cost.median_error([cost.ring_seconds(s, ranks, *line) for s in left_out], list(left_out.values()))
+        rows.append({"what": f"all-reduce on {ranks} ranks, predicted: median error", "value": error, "limit": 0.3})
+    return rows
+
+
 def row(what: str, ours: float, theirs: float, limit: float) -> dict[str, Any]:
     return {"what": what, "seconds": ours, "torchrun_seconds": theirs, "value": ours / theirs, "limit": limit}
 
@@ -196,7 +228,7 @@ def main() -> None:
         os.chdir(folder)
         rows = start_costs("all_reduce", ALL_REDUCE, rounds) + start_costs("ddp_adamw", DDP, rounds)
         rows += [first_launch(rounds), line_latency(), import_time(), many_launches(20 if given.quick else 200)]
-        rows += checks(rounds)
+        rows += checks(rounds) + prediction()
         rows.append(throughput(3, 1) if given.quick else throughput(60, 1))
         os.chdir("/")
     for entry in rows:
