@@ -129,14 +129,16 @@ class Panel:
             clear_output(wait=True)  # a cell magic is its whole cell: there is nothing else to clear
             print(run.transcript, flush=True)
         else:
-            self._notice.update({"text/plain": f"$ {run.command}"}, raw=True)
-            self._panel.update({"text/plain": run.transcript.splitlines()[-1]}, raw=True)
+            self._clear()
+
+    def _clear(self) -> None:
+        for shown in (self._notice, self._panel):
+            shown.update({"text/plain": ""}, raw=True)
 
     def drop(self) -> None:
         if self._widget is not None:
             self._widget.close()
-            for shown in (self._notice, self._panel):
-                shown.update({"text/plain": ""}, raw=True)
+            self._clear()
 
 
 def _table(live: Live) -> str:
@@ -197,7 +199,8 @@ class Terminal:
         self._print_new([rank.record for rank in live.ranks], live.folder.parent, complete=True)
 
     def close(self, run: Run) -> None:
-        self._print_new(list(run.ranks), run.cwd, complete=False)
+        if run.outcome != "interrupted":  # what a stopped rank still says is the traceback of the stop
+            self._print_new(list(run.ranks), run.cwd, complete=False)
         print(run.transcript.splitlines()[-1], flush=True)
 
     def drop(self) -> None:
