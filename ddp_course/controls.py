@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ class Control:
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{choice.label} {choice.start}" for choice in self._choices.values())
-        return f"[control] {settings}\n{self.text()}"
+        return textwrap.fill(f"[control] {settings}", 96, subsequent_indent="  ") + f"\n{self.text()}"
 
     def widget(self) -> Any:
         """The sliders above the text, as ipywidgets."""

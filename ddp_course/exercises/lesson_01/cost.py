@@ -25,8 +25,8 @@ class AllReduceCost(Exercise):
     worlds = (1,)
     stub = '''\
 def ring_time(size, ranks, alpha, beta):
-    """Seconds of a ring all-reduce of size bytes. A step costs alpha seconds, and beta seconds for each byte
-    that a rank sends in it."""
+    """Seconds of a ring all-reduce of size bytes. A step costs alpha seconds, and beta seconds
+    for each byte that a rank sends in it."""
     raise NotImplementedError
 
 

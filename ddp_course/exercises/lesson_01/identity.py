@@ -25,8 +25,9 @@ import torch.distributed as dist
 
 
 def who_am_i():
-    """Called after init_process_group(). Returns a tuple of four: the rank of this process, the world size,
-    its local rank (its number among the processes of its own node), and the name of the backend."""
+    """Called after init_process_group(). Returns a tuple of four: the rank of this process, the
+    world size, its local rank (its number among the processes of its own node), and the name of
+    the backend."""
     raise NotImplementedError
 '''
     hints = (

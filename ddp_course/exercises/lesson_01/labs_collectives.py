@@ -55,7 +55,8 @@ import torch.distributed as dist
 
 
 def pass_on(tensor):
-    """Send tensor to the next rank, (rank + 1) % world_size, and return what the rank before sent."""
+    """Send tensor to the next rank, (rank + 1) % world_size, and return what the rank before
+    sent."""
     raise NotImplementedError
 '''
     hints = (
@@ -151,9 +152,11 @@ import torch.distributed as dist
 
 
 def checked_all_reduce(tensor):
-    """tensor: 1-D. Replaces it by the sum over ranks, in place, and returns None, where all ranks have one length.
+    """tensor: 1-D. Replaces it by the sum over ranks, in place, and returns None, where all ranks
+    have one length.
 
-    Otherwise leaves it as it is and returns, on every rank, the list of the ranks whose length is not rank 0's.
+    Otherwise leaves it as it is and returns, on every rank, the list of the ranks whose length is
+    not rank 0's.
     """
     raise NotImplementedError
 '''

@@ -57,9 +57,11 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 
 def epochs_of(data, batch_size, epochs):
-    """Returns a list with, for each epoch from 0 on, the list of this rank's batches as a DataLoader gives them.
+    """Returns a list with, for each epoch from 0 on, the list of this rank's batches as a
+    DataLoader gives them.
 
-    All ranks together see each sample of data once in an epoch, shuffled another way in each epoch.
+    All ranks together see each sample of data once in an epoch, shuffled another way in each
+    epoch.
     """
     raise NotImplementedError
 '''
@@ -170,8 +172,9 @@ import torch.distributed as dist
 
 
 def loss_to_average(outputs, targets):
-    """The loss on this rank's samples on which to call backward(), where the gradients are then averaged over
-    the ranks, so that they become those of (outputs - targets).square().sum() over all samples of all ranks."""
+    """The loss on this rank's samples on which to call backward(), where the gradients are then
+    averaged over the ranks, so that they become those of (outputs - targets).square().sum() over
+    all samples of all ranks."""
     raise NotImplementedError
 '''
     hints = (

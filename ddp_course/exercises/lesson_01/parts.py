@@ -26,8 +26,9 @@ import torch.distributed as dist
 def sum_over_ranks(tensor):
     """tensor: 1-D, not empty, of the same length on every rank; it must not change.
 
-    Returns the sum over all ranks, on every rank, from one dist.reduce_scatter_single(output, input) and one
-    dist.all_gather_single(output, input). The length need not be a multiple of the number of ranks.
+    Returns the sum over all ranks, on every rank, from one dist.reduce_scatter_single(output,
+    input) and one dist.all_gather_single(output, input). The length need not be a multiple of the
+    number of ranks.
     """
     raise NotImplementedError
 '''

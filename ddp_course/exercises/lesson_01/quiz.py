@@ -29,7 +29,7 @@ QUIZ = [
         "b",
     ),
     Question(
-        "Which collective leaves every rank with a *different* piece of the sum?",
+        "Which collective leaves every rank with a different piece of the sum?",
         (
             Option("reduce-scatter", "It sums, and each rank keeps one piece. An all-gather then completes it."),
             Option("all-reduce", "It leaves the whole sum on every rank."),
@@ -105,7 +105,7 @@ QUIZ = [
         "d",
     ),
     Question(
-        "Which of these make a model fit whose *weights alone* are larger than one GPU?",
+        "Which of these make a model fit whose weights alone are larger than one GPU?",
         (
             Option("Tensor parallelism", "Each rank holds a part of every matrix."),
             Option("Plain data parallelism", "Every rank holds the whole model: more GPUs do not help."),

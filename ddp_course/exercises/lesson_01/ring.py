@@ -27,10 +27,12 @@ import torch.distributed as dist
 
 
 def ring_all_reduce(tensor):
-    """Replace tensor, 1-D and of the same length on every rank, by the sum over all ranks, in place.
+    """Replace tensor, 1-D and of the same length on every rank, by the sum over all ranks, in
+    place.
 
-    A rank sends to (rank + 1) % world_size and receives from (rank - 1) % world_size, one chunk in each of
-    2 × (world_size - 1) steps. Allowed are send, recv, isend, irecv and batch_isend_irecv.
+    A rank sends to (rank + 1) % world_size and receives from (rank - 1) % world_size, one chunk
+    in each of 2 × (world_size - 1) steps. Allowed are send, recv, isend, irecv and
+    batch_isend_irecv.
     """
     raise NotImplementedError
 '''

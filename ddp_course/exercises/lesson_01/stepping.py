@@ -37,7 +37,8 @@ def step(model, inputs, targets, reduction, lr):
     """One step of plain SGD, parameter -= lr × gradient, the same on every rank.
 
     inputs, targets: this rank's samples; other ranks can have more or fewer. The loss is
-    F.mse_loss(…, reduction=reduction) over the samples of all ranks together; reduction is "mean" or "sum".
+    F.mse_loss(…, reduction=reduction) over the samples of all ranks together; reduction is "mean"
+    or "sum".
     """
     raise NotImplementedError
 '''

@@ -26,9 +26,10 @@ import torch.nn.functional as F
 def mlp(x, up, down):
     """What F.gelu(x @ whole_up) @ whole_down gives in one process, with its gradients.
 
-    x: (batch, width), the same on every rank. up: (width, hidden / N), this rank's columns of whole_up.
-    down: (hidden / N, width), this rank's rows of whole_down. After backward, x.grad has to be that of the one
-    process, and up.grad and down.grad this rank's part of it. All-reduce once in each direction.
+    x: (batch, width), the same on every rank. up: (width, hidden / N), this rank's columns of
+    whole_up. down: (hidden / N, width), this rank's rows of whole_down. After backward, x.grad
+    has to be that of the one process, and up.grad and down.grad this rank's part of it.
+    All-reduce once in each direction.
     """
     raise NotImplementedError
 '''
