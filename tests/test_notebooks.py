@@ -37,6 +37,11 @@ EXCUSED: dict[tuple[str, str], str] = {
     ("01_data_vs_model_parallelism", "bandwidth"): "times, α, β, algbw and busbw of this machine",
     ("01_data_vs_model_parallelism", "step"): "a step's time, predicted and measured here",
     ("01_data_vs_model_parallelism", "recap"): "the learner's own α, β, errors and bubbles",
+    ("02_ddp_basics", "timeline"): "a picture of times measured here",
+    ("02_ddp_basics", "caps"): "the same for five bucket caps",
+    ("02_ddp_basics", "nccl_log"): "on a machine with GPUs it explains that machine's own log",
+    ("02_ddp_basics", "topology"): "how this machine's own GPUs are connected",
+    ("02_ddp_basics", "recap"): "the numbers of the learner's own runs",
     ("02_ddp_basics", "train"): "losses on the language reference of this Python",
     ("02_ddp_basics", "sample"): "text written by the model that was trained on it",
 }
