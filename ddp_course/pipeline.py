@@ -25,14 +25,26 @@ def batch() -> tuple[Any, Any]:
     return inputs, targets
 
 
-def one_process(rank: int) -> list[Any]:
-    """The gradients that one process gets for the parameters of a stage, for the mean squared error of the batch."""
+def apart(stage: Any, rank: int, outputs: Any = None) -> float:
+    """Take a step of SGD with the gradients of a stage, and compare with one process: the largest difference.
+
+    Compared are the gradients and the weights after the step, and `outputs` where the last stage gives them; the
+    loss is the mean squared error of the batch.
+    """
+    import torch
     from torch import nn
 
     stages = _stages()
+    whole = nn.Sequential(*stages)
     inputs, targets = batch()
-    nn.functional.mse_loss(nn.Sequential(*stages)(inputs), targets).backward()
-    return [parameter.grad for parameter in stages[rank].parameters()]
+    right = whole(inputs)
+    nn.functional.mse_loss(right, targets).backward()
+    for model in (whole, stage):
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+    pairs = [(right, outputs)] if outputs is not None else []
+    for theirs, ours in zip(stages[rank].parameters(), stage.parameters(), strict=True):
+        pairs += [(theirs, ours), (theirs.grad, ours.grad)]
+    return max((a - b).abs().max().item() for a, b in pairs)
 
 
 def _stages() -> list[Any]:

@@ -101,3 +101,21 @@ def test_a_learners_function_is_used_once_it_has_passed() -> None:
     assert ring.own_ring()(None) == "mine"  # type: ignore[func-returns-value]
     (folder / "0002.py").write_text("def ring_all_reduce(tensor):\n    return 'newer'\n")
     assert ring.own_ring()(None) == "newer"  # type: ignore[func-returns-value]
+
+
+def test_a_stage_that_is_a_little_off_is_not_as_one_process() -> None:
+    import torch
+    from torch import nn
+
+    from ddp_course.pipeline import apart, batch, stage_of
+
+    for off in (0.0, 1e-6):
+        stages = [stage_of(rank) for rank in range(4)]
+        inputs, targets = batch()
+        outputs = nn.Sequential(*stages)(inputs)
+        nn.functional.mse_loss(outputs, targets).backward()
+        gradient = next(stages[2].parameters()).grad
+        assert gradient is not None
+        gradient += off
+        assert (apart(stages[2], 2) <= 1e-12) == (off == 0)
+        assert (apart(stages[3], 3, outputs + torch.tensor(off)) <= 1e-12) == (off == 0)
