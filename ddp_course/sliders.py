@@ -17,7 +17,7 @@ class PictureSlider:
 
     `label` names the value, with its unit; `pictures` maps values, in order, to pictures; `start` is shown first.
     Where no kernel runs, a notebook shows the picture of `start`. The arrow keys move the slider, and a screen
-    reader hears the value and the picture's caption. Raises ValueError where there is no picture for `start`.
+    reader hears the value, the picture's caption, and its `measured` where it has that. Raises ValueError where there is no picture for `start`.
     """
 
     def __init__(self, label: str, pictures: Mapping[Any, Picture], start: Any) -> None:
@@ -27,6 +27,7 @@ class PictureSlider:
         self._start = start
         self._pngs = {value: picture._repr_png_() for value, picture in pictures.items()}
         self._captions = {value: picture.caption for value, picture in pictures.items()}
+        self._measured = {value: getattr(picture, "measured", "") for value, picture in pictures.items()}
 
     def __repr__(self) -> str:
         values = ", ".join(map(str, self._pngs))
@@ -48,7 +49,8 @@ class PictureSlider:
         return ipywidgets.VBox([slider, image])
 
     def _image(self, value: Any) -> str:
-        words = html.escape(f"{self._label} {value}. {self._captions[value]}", quote=True)
+        said = f"{self._label} {value}. {self._captions[value]} {self._measured[value]}".strip()
+        words = html.escape(said, quote=True)
         data = base64.b64encode(self._pngs[value]).decode()
         return (
             f'<img alt="{words}" style="width:100%;max-width:{_WIDTH}px" src="data:image/png;base64,{data}">'

@@ -23,7 +23,7 @@ class Timeline(Picture):
     """Two lanes a rank, compute above communication, over time in milliseconds.
 
     `spans` maps each rank to its spans. `overlap` is the share of the time in collectives, of all ranks
-    together, during which the same rank also computed: 0 to 1.
+    together, during which the same rank also computed: 0 to 1. `measured` says that in words.
     """
 
     def __init__(self, spans: Mapping[int, list[Span]]) -> None:
@@ -36,6 +36,7 @@ class Timeline(Picture):
         time = {rank: sum(s.duration for s in of if s.kind not in COMPUTE) for rank, of in spans.items()}
         total = sum(time.values())
         self.overlap = sum(overlap(of) * time[rank] for rank, of in spans.items()) / total if total else 0.0
+        self.measured = f"{self.overlap:.0%} of the collectives' time is hidden under compute"
         self._draw(self.subplots())
 
     def _draw(self, axes: Axes) -> None:
@@ -55,7 +56,7 @@ class Timeline(Picture):
                 _block(axes, span, origin, top + 1.05 + place * height, height, _COMMUNICATION, end)
         axes.set(xlim=(0, end * 1.01), ylim=(2.3 * len(self.spans) - 0.2, -0.1), xlabel="time (ms)")
         axes.set_yticks([y for y, _ in lanes], [label for _, label in lanes], fontsize=8.5)
-        axes.set_title(f"{self.overlap:.0%} of the collectives' time is hidden under compute", fontsize=10, loc="left")
+        axes.set_title(self.measured, fontsize=10, loc="left")
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x", alpha=0.25, linewidth=0.6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from ddp_course import Run, launch
+from ddp_course.sliders import PictureSlider
 from ddp_course.spans import COMPUTE, Span, of_events, of_profile, overlap
 from ddp_course.timeline import Timeline, draw
 
@@ -77,6 +79,15 @@ def test_without_conditions_the_last_profile_is_drawn(run: Run) -> None:
 def test_its_text_is_the_same_whatever_was_measured(run: Run) -> None:
     assert repr(run.timeline(cap=1)) == repr(run.timeline(cap=100))
     assert repr(run.timeline()).startswith("[picture] Two lanes a rank")
+
+
+def test_a_slider_over_timelines_says_the_overlap_to_a_screen_reader(run: Run) -> None:
+    timelines = {cap: run.timeline(cap=cap) for cap in (1, 100)}
+    choose, shown = PictureSlider("cap (MiB)", timelines, start=1).widget().children
+    assert html.escape(timelines[1].measured) in shown.value
+    choose.value = 100
+    assert html.escape(timelines[100].measured) in shown.value
+    assert "%" not in repr(PictureSlider("cap (MiB)", timelines, start=1)), "what is stored must not vary"
 
 
 def test_its_title_has_the_overlap_and_its_axis_milliseconds(run: Run) -> None:
