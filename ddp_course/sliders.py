@@ -17,7 +17,8 @@ class PictureSlider:
 
     `label` names the value, with its unit; `pictures` maps values, in order, to pictures; `start` is shown first.
     Where no kernel runs, a notebook shows the picture of `start`. The arrow keys move the slider, and a screen
-    reader hears the value, the picture's caption, and its `measured` where it has that. Raises ValueError where there is no picture for `start`.
+    reader hears the value, the picture's caption, and its `measured` where it has that. Raises ValueError where there
+    is no picture for `start`.
     """
 
     def __init__(self, label: str, pictures: Mapping[Any, Picture], start: Any) -> None:
