@@ -74,7 +74,7 @@ class Quiz:
 
     def _feedback(self, number: int, letters: str) -> str:
         question = self._questions[number - 1]
-        chosen = "".join(sorted(set(letters.lower())))
+        chosen = "".join(sorted(set("".join(letters).lower()) - set(" ,")))
         if not chosen or set(chosen) - set(question.letters) or (len(chosen) > 1 and not question.choose_all):
             several = " Several can be right." if question.choose_all else ""
             raise LaunchError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +37,24 @@ def make_net(width: int) -> Any:
     return Net()
 
 
+@contextmanager
+def _waits() -> Iterator[list[int]]:
+    """One entry for each wait() on a collective's handle meanwhile."""
+    import torch.distributed as dist
+
+    original, seen = dist.Work.wait, []
+
+    def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+        seen.append(1)
+        return original(work, *args, **kwargs)
+
+    dist.Work.wait = wait  # type: ignore[assignment, method-assign]
+    try:
+        yield seen
+    finally:
+        dist.Work.wait = original  # type: ignore[method-assign]
+
+
 class ByHand(Exercise):
     """What both ways to write DDP share: the training they are put through, and its one-process result."""
 
@@ -64,7 +84,8 @@ class ByHand(Exercise):
                 optimizer.zero_grad()
                 since, calls[:] = mark(), []
                 loss = mse(model, batches[rank])
-                loss.backward()
+                with _waits() as waits:
+                    loss.backward()
                 during = collectives(since)
                 model.finish()
                 sent = collectives(since)
@@ -73,7 +94,7 @@ class ByHand(Exercise):
             "value": values(net),
             "during": sum(name == "all_reduce" for name, _, _ in during),
             "sent": [sum(counts) for name, counts, _ in sent if name == "all_reduce"],
-            "waits": sum(not (call.get("async_op") or call.get("3")) for call in calls),
+            "waits": max(len(waits), sum(not (call.get("async_op") or call.get("3")) for call in calls)),
             "wraps": any(isinstance(module, DistributedDataParallel) for module in model.modules()),
         }
 

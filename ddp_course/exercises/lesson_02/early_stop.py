@@ -109,4 +109,4 @@ def _who(wishes: list[bool]) -> str:
     ranks = [rank for rank, wish in enumerate(wishes) if wish]
     if len(ranks) in (0, len(wishes)):
         return "all want to stop" if ranks else "none wants to stop"
-    return f"{join(ranks)} want{'s' * (len(ranks) == 1)} to stop"
+    return f"rank{'s' * (len(ranks) > 1)} {join(ranks)} want{'s' * (len(ranks) == 1)} to stop"

@@ -41,11 +41,10 @@ def bucket_bytes(sizes, first_cap, cap):
     )
 
     def cases(self, pick: random.Random, world: int) -> list[Case]:
-        wide = pick.randrange(280, 360, 8)
         return [
             {"widths": [256] * 15, "what": "and 14 layers of 256 × 256"},
-            {"widths": [wide] * 9, "what": f"and 8 layers of {wide} × {wide}"},
             {"widths": [64, 900, 300, 700, 200, pick.randrange(400, 500)], "what": "and 5 unequal layers"},
+            {"widths": [pick.randrange(1030, 1100), 511, 512], "what": "and 2 layers, the last of 1 MiB exactly"},
             {"widths": [32, pick.randrange(32, 64), 8], "what": "and 2 small layers"},
         ]
 
@@ -78,11 +77,16 @@ def bucket_bytes(sizes, first_cap, cap):
             tuple(_layout(backwards, _MIB, 2 * _MIB, crosses=False)): "Your buckets close before they reach their cap.",
             tuple(expected[::-1]): "The buckets are right, but DDP sends them in the other order.",
             tuple(backwards): "That is one bucket for each parameter.",
+            tuple(_layout(backwards, _MIB + 1, 2 * _MIB + 1)): "A bucket that holds its cap exactly is full.",
+            tuple([*expected, 0]): "Your last bucket is empty: where nothing is left, there is no bucket.",
             tuple(expected[:-1]): "What is left at the end goes in a bucket too, full or not.",
         }
         why = known.get(tuple(wrong[0])) if isinstance(wrong[0], list) else None
         if why is None and isinstance(wrong[0], list) and all(isinstance(size, (int, float)) for size in wrong[0]):
-            why = f"Yours hold {sum(wrong[0]):,} bytes in all; the parameters have {sum(sizes):,}."
+            if sum(wrong[0]) != sum(sizes):
+                why = f"Yours hold {sum(wrong[0]):,} bytes in all; the parameters have {sum(sizes):,}."
+            elif 0 in wrong[0]:
+                why = "A bucket of 0 bytes has nothing to send."
         numbers = f"DDP's buckets: {_mib(expected)}\nyours: {_mib(wrong[0])}"
         return "\n".join([numbers, *([why] if why else [])])
 

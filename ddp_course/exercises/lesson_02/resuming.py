@@ -101,7 +101,7 @@ def load(path, model, optimizer):
         new = _Training(case, rank, seed=1)  # now: its constructor makes the ranks wait for each other
         run = _Training(case, rank)
         run.train(0, case["stop"] - 1)
-        with _slow_save(rank) as saved:
+        with _slow_save(rank) as saved, _removals(path) as removed:
             answer.save(path, run.model, run.optimizer, case["stop"] - 1)
             old = open(path, "rb") if rank == 0 else None
             before = old.read() if old else b""
@@ -116,7 +116,14 @@ def load(path, model, optimizer):
         torch.manual_seed(_after_restart(case, rank))
         step = answer.load(path, new.model, new.optimizer)
         new.train(case["stop"], case["end"])
-        return {"value": {"step": step, **new.values()}, "saved": len(saved), "whole": whole, "prefixed": prefixed}
+        elsewhere = any(os.path.dirname(os.path.abspath(target)) != folder for target in saved)
+        return {
+            "value": {"step": step, **new.values()},
+            "saved": len(saved),
+            "whole": whole and not removed,
+            "elsewhere": elsewhere,
+            "prefixed": prefixed,
+        }
 
     def judge(self, case: Case, expected: Any, seen: list[Any], calls: list[list[Call]]) -> str | None:
         if wrong := compare(expected["value"], [one["value"] for one in seen], expected["known"]):
@@ -125,8 +132,14 @@ def load(path, model, optimizer):
             return f"it resumes exactly, but {rank_list(writers)} wrote too. One writer is enough, and two can collide."
         if not seen[0]["whole"]:
             return (
-                "it resumes exactly, but save wrote into the old file.\n"
-                "A crash in the middle leaves half a checkpoint, and the last good one is gone."
+                "it resumes exactly, but save wrote into the old file, or took it away before the new one had its "
+                "name.\n"
+                "A crash in the middle leaves half a checkpoint or none, and the last good one is gone."
+            )
+        if seen[0]["elsewhere"]:
+            return (
+                "it resumes exactly, but save wrote in another folder first. That can be another disk:\n"
+                "moving a file between disks copies it, and a crash in the middle leaves half of it."
             )
         if seen[0]["prefixed"]:
             return 'it resumes exactly, but names in the file start with "module.": only a wrapped model could load it.'
@@ -187,15 +200,16 @@ def _shared_folder(case: Case, rank: int) -> str:
 
 
 @contextmanager
-def _slow_save(rank: int) -> Iterator[list[Any]]:
-    """A slow disk: whoever reads without waiting for the writer finds the old file. Lists the writes."""
+def _slow_save(rank: int) -> Iterator[list[str]]:
+    """A slow disk: whoever reads without waiting for the writer finds the old file. Lists the files written."""
     import torch
 
-    original, saved = torch.save, []
+    original = torch.save
+    saved: list[str] = []
 
     def save(content: Any, target: Any, *args: Any, **kwargs: Any) -> None:
         if isinstance(target, (str, os.PathLike)) or hasattr(target, "name"):  # gathering objects saves to memory
-            saved.append(rank)
+            saved.append(str(getattr(target, "name", target)))
             time.sleep(0.2)
         original(content, target, *args, **kwargs)
 
@@ -204,6 +218,29 @@ def _slow_save(rank: int) -> Iterator[list[Any]]:
         yield saved
     finally:
         torch.save = original
+
+
+@contextmanager
+def _removals(path: str) -> Iterator[list[str]]:
+    """The names under which the file at `path` is removed or renamed away meanwhile."""
+    names, removed = ("remove", "unlink", "rename"), []
+    originals = {name: getattr(os, name) for name in names}
+
+    def watched(name: str) -> Any:
+        def call(target: Any, *args: Any, **kwargs: Any) -> Any:
+            if os.path.abspath(os.fspath(target)) == path:
+                removed.append(name)
+            return originals[name](target, *args, **kwargs)
+
+        return call
+
+    for name in names:
+        setattr(os, name, watched(name))
+    try:
+        yield removed
+    finally:
+        for name in names:
+            setattr(os, name, originals[name])
 
 
 def _holds_prefix(content: Any) -> bool:

@@ -1,4 +1,4 @@
-# feedback: and 8 layers of
+# feedback: and 5 unequal layers
 
 
 def bucket_bytes(sizes, first_cap, cap):
