@@ -350,8 +350,8 @@ FAULTS = [
         "run folder deleted",
         f"{_WAIT_FOR_GO}\n    raise ValueError('fault')",
         action=_delete_folder,
-        kind=None,
-        culprits=None,
+        kind="run_folder_deleted",
+        culprits=[],
     ),
 ]
 TIMING_SENSITIVE = [f for f in FAULTS if f.interrupted or f.kernel_ends or "SIG" in f.name]

@@ -21,6 +21,8 @@ def diagnose(run: Run) -> Diagnosis | None:
     found = ends(run)
     if run.ok:
         return _warning(run, found)
+    if not run.folder.exists():
+        return _folder_deleted()
     having = {end.status for end in found}
     if "failed" in having:
         return failures.diagnose(run, found)
@@ -33,6 +35,15 @@ def diagnose(run: Run) -> Diagnosis | None:
     if run.outcome == "timeout":
         return _time_is_up(run, found)
     return _ended_from_outside(run, found)
+
+
+def _folder_deleted() -> Diagnosis:
+    return Diagnosis(
+        "run_folder_deleted",
+        explanation="What the ranks leave for the diagnosis was in it. What they printed is in the transcript.",
+        fix="Leave .ddp_course/runs alone while a cell runs, and run the cell again.",
+        headline="the run failed, and its folder was deleted while it ran",
+    )
 
 
 def _lost_connection(run: Run, found: list[End]) -> Diagnosis:
