@@ -283,6 +283,7 @@ def _delete_folder(scene: Scene) -> None:
     import shutil
 
     scene.started(3)
+    time.sleep(0.3)  # until the launcher has looked at every rank's file
     shutil.rmtree(scene.folder / ".ddp_course" / "runs")
     (scene.folder / "go").write_text("x")
     scene.act()
