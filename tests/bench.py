@@ -37,6 +37,7 @@ dist.destroy_process_group()
 DDP = """\
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # before init: otherwise plain torchrun aborts at exit now and then
 from torch.nn.parallel import DistributedDataParallel
 
 dist.init_process_group()
@@ -71,6 +72,7 @@ import sys
 import time
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # before init: otherwise plain torchrun aborts at exit now and then
 from torch.nn.parallel import DistributedDataParallel
 
 dist.init_process_group()
