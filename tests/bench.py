@@ -231,7 +231,7 @@ def main() -> None:
         rows = start_costs("all_reduce", ALL_REDUCE, rounds) + start_costs("ddp_adamw", DDP, rounds)
         rows += [first_launch(rounds), line_latency(), import_time(), many_launches(20 if given.quick else 200)]
         rows += checks(rounds) + prediction()
-        rows.append(throughput(3, 1) if given.quick else throughput(60, 1))
+        rows.append(throughput(3, 1) if given.quick else throughput(20, 3))
         os.chdir("/")
     for entry in rows:
         mark = "ok  " if entry["value"] <= entry["limit"] else "OVER"
