@@ -111,7 +111,7 @@ def load(path, model, optimizer):
         if old:
             old.seek(0)
             whole = old.read() == before  # the old file lives on under its handle only where it was replaced
-            prefixed = _holds_prefix(torch.load(path, weights_only=False))
+            prefixed = _holds_prefix(torch.load(path, weights_only=True))
             old.close()
         torch.manual_seed(_after_restart(case, rank))
         step = answer.load(path, new.model, new.optimizer)
