@@ -12,15 +12,15 @@ from typing import Any
 __version__ = "0.1.0"
 
 _WHERE = {
-    "launch": "launcher",
-    "Run": "run",
-    "LaunchError": "run",
-    "report": "reporting",
-    "hint": "hints",
-    "quiz": "quizzes",
-    "lab": "quizzes",
-    "progress": "bookkeeping",
-    "score": "scoring",
+    "launch": "launcher.launch",
+    "Run": "launcher.run",
+    "LaunchError": "launcher.run",
+    "report": "launcher.reporting",
+    "hint": "exercises.hints",
+    "quiz": "exercises.quizzes",
+    "lab": "exercises.quizzes",
+    "progress": "exercises.bookkeeping",
+    "score": "exercises.scoring",
     "load_ipython_extension": "magic",
 }
 __all__ = ["LaunchError", "Run", "hint", "lab", "launch", "progress", "quiz", "report", "score"]

@@ -40,7 +40,7 @@ def one_process_step() -> tuple[Callable[[Any], None], Callable[..., None]]:
 
 def mine(exercise: str) -> dict[str, Any]:
     """What the newest version of the learner's answer defines; empty where its check has not passed (yet)."""
-    from ddp_course import bookkeeping
+    from ddp_course.exercises import bookkeeping
 
     versions = sorted(Path(".ddp_course", "answers", exercise).glob("[0-9]*.py"))
     if not versions or bookkeeping.read().get(exercise, {}).get("state") != "done":

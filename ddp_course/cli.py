@@ -8,11 +8,11 @@ from importlib import import_module
 
 COMMANDS = {
     "run": (
-        "ddp_course.launcher",
+        "ddp_course.launcher.launch",
         "start a script on several ranks, as torchrun does, and explain what went wrong",
     ),
     "doctor": ("ddp_course.doctor", "check that the course can be taken on this machine"),
-    "check": ("ddp_course.grading", "grade the exercises in a folder of learners' notebooks (instructors)"),
+    "check": ("ddp_course.exercises.grading", "grade the exercises in a folder of learners' notebooks (instructors)"),
     "build": ("ddp_course.authoring", "build the notebooks from their sources (authors)"),
 }
 

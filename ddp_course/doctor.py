@@ -22,7 +22,8 @@ from typing import Literal
 
 import psutil
 
-from ddp_course import gpus, two_ranks
+from ddp_course import two_ranks
+from ddp_course.launcher import gpus
 
 GIB = 2**30
 Status = Literal["ok", "warning", "problem"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ddp_course.run import Run
+    from ddp_course.launcher.run import Run
 
 
 class LaunchError(RuntimeError):

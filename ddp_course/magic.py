@@ -9,13 +9,13 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ddp_course import client
 from ddp_course.errors import LaunchError
 from ddp_course.exercises.answers import exercise_cell
-from ddp_course.folders import CellScript, course_folder
-from ddp_course.launcher import start
-from ddp_course.options import Options, parse, parser
-from ddp_course.views import notebook_view
+from ddp_course.launcher import client
+from ddp_course.launcher.folders import CellScript, course_folder
+from ddp_course.launcher.launch import start
+from ddp_course.launcher.options import Options, parse, parser
+from ddp_course.launcher.views import notebook_view
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
-from ddp_course import gpus
+from ddp_course.launcher import gpus
 
 _PREFIX = re.compile(r"^(?:\[[^\]]*\] )?\S+:\d+:\d+ (?:\[\d+\] )?(?:\S+:\d+ )?NCCL (?:INFO|WARN) ")
 _WIDTH = 100

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ddp_course.reporting import report
+from ddp_course.launcher.reporting import report
 
 STAGES, WIDTH, SAMPLES = 4, 8, 16
 

@@ -7,7 +7,7 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
-from ddp_course.pictures import Picture
+from ddp_course.pictures.lesson_02 import Picture
 
 _WIDTH = 880  # pixels of a picture, at most
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ddp_course import gpus
-from ddp_course.launcher import launch
-from ddp_course.run import Run
+from ddp_course.launcher import gpus
+from ddp_course.launcher.launch import launch
+from ddp_course.launcher.run import Run
 
 # Each rank gives 1 + its rank in a MiB of float32, so every sum is 3; rank 0 prints the median seconds.
 SCRIPT = """\

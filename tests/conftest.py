@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from ddp_course import gpus
+from ddp_course.launcher import gpus
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 

@@ -106,14 +106,14 @@ class Scene:
         while self._watching:
             try:
                 family = self.kernel.family()
-                servers = [p for p in family if "ddp_course.server" in " ".join(p.cmdline())]
+                servers = [p for p in family if "ddp_course.launcher.server" in " ".join(p.cmdline())]
                 self.sessions |= sessions(family) - {os.getsid(p.pid) for p in servers} - {os.getsid(self.kernel.pid)}
             except (psutil.Error, ProcessLookupError):
                 pass
             time.sleep(0.03)
 
     def servers(self) -> list[psutil.Process]:
-        return [p for p in self.kernel.family() if "ddp_course.server" in " ".join(p.cmdline())]
+        return [p for p in self.kernel.family() if "ddp_course.launcher.server" in " ".join(p.cmdline())]
 
     def started(self, ranks: int) -> list[tuple[int, int]]:
         """(pid, agent's pid) of each rank, once all have started."""

@@ -13,7 +13,7 @@ import pytest
 from browser import CONTRAST, SIDEWAYS, Lab, Notebook, browser, lab
 from kernels import alive_in, wait_until_gone
 
-from ddp_course import views
+from ddp_course.launcher import views
 
 pytestmark = pytest.mark.browser
 

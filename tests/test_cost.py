@@ -18,7 +18,7 @@ from ddp_course.cost import (
     ring_steps,
     tree_seconds,
 )
-from ddp_course.pictures_cost import cost_fit, pipeline, ring_and_tree, times
+from ddp_course.pictures.cost import cost_fit, pipeline, ring_and_tree, times
 from ddp_course.pipeline import bubble
 
 SIZES = [1 << power for power in range(10, 25)]

@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from ddp_course import doctor, gpus, two_ranks
+from ddp_course import doctor, two_ranks
+from ddp_course.launcher import gpus
 
 NAMES = [
     *("python", "torch", "backends", "gpus", "cores", "memory", "shared-memory"),

@@ -236,7 +236,9 @@ def test_the_magic_in_a_kernel(tmp_path: Path) -> None:
         assert right.stdout == f"✓ early_stop · 2, 3 and 4 ranks, {find('early_stop').tested}\n"
         assert (right.stderr, right.error) == ("", None)
         wrong = kernel.run("%%exercise early_stop --seed 4\ndef should_stop(x):\n    return x\n")
-        assert wrong.stdout.startswith("✗ early_stop · 2 ranks of which rank 0 wants to stop (seed 4)\n  expected True ")
+        assert wrong.stdout.startswith(
+            "✗ early_stop · 2 ranks of which rank 0 wants to stop (seed 4)\n  expected True "
+        )
         assert 'Stuck? hint("early_stop")' in wrong.stdout
         broken = kernel.run("%%exercise early_stop\ndef should_stop(x:\n    return x\n")
         assert broken.error == "LaunchError" and "line 2" in broken.traceback

@@ -16,9 +16,8 @@ import nbformat
 import psutil
 import pytest
 
-from ddp_course import grader, grading
 from ddp_course.authoring.grade_marks import add_grade_marks
-from ddp_course.exercises import find, of_lesson
+from ddp_course.exercises import find, grader, grading, of_lesson
 
 BANK = Path(__file__).parent / "answers"
 

@@ -19,7 +19,7 @@ import pytest
 from kernels import Kernel
 
 from ddp_course import LaunchError, launch
-from ddp_course.folders import CellScript
+from ddp_course.launcher.folders import CellScript
 
 CONNECT = "import torch, torch.distributed as dist\ndist.init_process_group()\ndist.all_reduce(torch.ones(1))\n"
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from ddp_course import LaunchError, launch
-from ddp_course.folders import KEEP
+from ddp_course.launcher.folders import KEEP
 
 ALL_REDUCE = """\
 import torch

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ddp_course import bookkeeping, by_hand, launch, ring
-from ddp_course.exercises import check, find
+from ddp_course import by_hand, launch, ring
+from ddp_course.exercises import bookkeeping, check, find
 from ddp_course.memory import fp32_adamw
-from ddp_course.pictures_01 import collectives, memory_bars, ring_steps
+from ddp_course.pictures.lesson_01 import collectives, memory_bars, ring_steps
 
 RING = """\
 import sys

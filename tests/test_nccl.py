@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ddp_course import nccl
-from ddp_course.gpus import Device, Gpus
+from ddp_course.launcher.gpus import Device, Gpus
 
 # Lines in the form that NCCL writes them, of an invented machine with two GPUs.
 LOG = """\

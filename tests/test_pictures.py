@@ -8,7 +8,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from matplotlib.patches import Rectangle
 
-from ddp_course.pictures import (
+from ddp_course.pictures.lesson_02 import (
     COLOURS,
     Picture,
     bucket_layout,

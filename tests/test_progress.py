@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ddp_course import LaunchError, bookkeeping
-from ddp_course.bookkeeping import progress, read, record
-from ddp_course.exercises import lesson, of_lesson
+from ddp_course import LaunchError
+from ddp_course.exercises import bookkeeping, lesson, of_lesson
+from ddp_course.exercises.bookkeeping import progress, read, record
 
 FILE = Path(".ddp_course/progress.json")
 
@@ -94,7 +94,9 @@ def test_a_crash_while_writing_leaves_the_old_file(monkeypatch: pytest.MonkeyPat
 
 
 def test_two_notebooks_lose_nothing_to_each_other() -> None:
-    code = "import sys, ddp_course.bookkeeping as b\nfor i in range(100): b.record(f'{sys.argv[1]}{i}', 'done')"
+    code = (
+        "import sys, ddp_course.exercises.bookkeeping as b\nfor i in range(100): b.record(f'{sys.argv[1]}{i}', 'done')"
+    )
     both = [subprocess.Popen([sys.executable, "-c", code, name]) for name in "ab"]
     assert [process.wait(60) for process in both] == [0, 0]
     assert len(read()) == 200

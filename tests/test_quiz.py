@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ddp_course import LaunchError, bookkeeping
-from ddp_course.exercises import every, lesson, numbers
+from ddp_course import LaunchError
+from ddp_course.exercises import bookkeeping, every, lesson, numbers
 from ddp_course.exercises.base import Lab, Option, Question
-from ddp_course.quizzes import Quiz, explain, lab, quiz
+from ddp_course.exercises.quizzes import Quiz, explain, lab, quiz
 
 QUIZZES = {number: lesson(number).QUIZ for number in numbers()}
 CAUSES = [exercise for exercise in every() if isinstance(exercise, Lab)]
@@ -124,7 +124,7 @@ def _widgets(root: Any, kind: str) -> list[Any]:
 
 
 def test_the_buttons_answer_and_show_the_explanation() -> None:
-    from ddp_course.quiz_widget import widget
+    from ddp_course.exercises.quiz_widget import widget
 
     questions = QUIZZES["02"]
     noted: list[tuple[int, str]] = []
@@ -154,6 +154,6 @@ def test_the_stored_form_is_the_text_beside_the_buttons() -> None:
 
 
 def test_without_widgets_the_text_is_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "ddp_course.quiz_widget", None)
+    monkeypatch.setitem(__import__("sys").modules, "ddp_course.exercises.quiz_widget", None)
     assert list(quiz("02")._repr_mimebundle_()) == ["text/plain"]
     assert isinstance(quiz("02"), Quiz)

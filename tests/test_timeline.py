@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ddp_course import Run, launch
+from ddp_course.pictures.spans import COMPUTE, Span, of_events, of_profile, overlap
+from ddp_course.pictures.timeline import Timeline, draw
 from ddp_course.sliders import PictureSlider
-from ddp_course.spans import COMPUTE, Span, of_events, of_profile, overlap
-from ddp_course.timeline import Timeline, draw
 
 PROGRAM = Path(__file__).parent / "programs" / "profiled.py"
 

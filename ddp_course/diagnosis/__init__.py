@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ddp_course.diagnosis.block import Diagnosis
 
 if TYPE_CHECKING:
-    from ddp_course.run import Run
+    from ddp_course.launcher.run import Run
 
 __all__ = ["Diagnosis", "diagnose"]
 

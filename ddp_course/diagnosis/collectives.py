@@ -1,7 +1,7 @@
 """What the flight recorders of the ranks say together: which call of one rank met which of another.
 
 PyTorch's own analyser (`torchfrtrace`) compares the same records, but needs the groups' members in them, which
-gloo leaves out, and torch in this process. Here each rank adds the members (`ddp_course.recorder`).
+gloo leaves out, and torch in this process. Here each rank adds the members (`ddp_course.launcher.recorder`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from ddp_course.run import Attempt
+from ddp_course.launcher.run import Attempt
 
 _DTYPES = {
     "Float": "float32",

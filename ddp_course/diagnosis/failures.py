@@ -11,7 +11,7 @@ from ddp_course.diagnosis.block import Diagnosis
 from ddp_course.diagnosis.causes import Found
 from ddp_course.diagnosis.code import main_thread, shown, source, trace
 from ddp_course.diagnosis.who import End, clean, names
-from ddp_course.run import Run
+from ddp_course.launcher.run import Run
 
 _LAST_WORDS = 20  # lines on stderr in which a rank that ended without an exception may have said why
 LOGS = ".ddp_course/runs/latest"

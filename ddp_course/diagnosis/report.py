@@ -10,7 +10,7 @@ from ddp_course.diagnosis.code import Frame, shown, source
 from ddp_course.diagnosis.failures import LOGS
 from ddp_course.diagnosis.views import View, phrases
 from ddp_course.diagnosis.who import End, clean, ends, names
-from ddp_course.run import Run
+from ddp_course.launcher.run import Run
 
 _SECTION = "lesson 4, section 5"
 _HANGS = "lesson 4, section 6"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ddp_course.diagnosis.code import Frame, learners, main_thread, shown, source
 from ddp_course.diagnosis.collectives import Call, Recorded
 from ddp_course.diagnosis.who import End, names
-from ddp_course.run import Run
+from ddp_course.launcher.run import Run
 
 _C10D = "torch/distributed/distributed_c10d.py"
 _WAIT = re.compile(r"\.wait(_all)?\(")

@@ -11,7 +11,7 @@ from ddp_course.diagnosis.code import Frame, called, learners, shown, source
 from ddp_course.diagnosis.collectives import Call, Mismatch, Recorded
 from ddp_course.diagnosis.views import View, phrases, view
 from ddp_course.diagnosis.who import End, names
-from ddp_course.run import Run
+from ddp_course.launcher.run import Run
 
 _TITLES = {
     "hang": "hang",

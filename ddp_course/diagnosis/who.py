@@ -11,7 +11,7 @@ from typing import Any
 
 from ddp_course.diagnosis import causes
 from ddp_course.diagnosis.code import Frame, error_frames, learners, main_thread
-from ddp_course.run import Attempt, Run
+from ddp_course.launcher.run import Attempt, Run
 
 _AGENT_PATIENCE = 2.5  # seconds; the agent sends SIGKILL 3 s after SIGTERM
 _TAIL = 1 << 16

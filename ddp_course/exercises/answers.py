@@ -7,12 +7,11 @@ import shlex
 import traceback
 from pathlib import Path
 
-from ddp_course import bookkeeping
 from ddp_course.errors import LaunchError
-from ddp_course.exercises import find
+from ddp_course.exercises import bookkeeping, find
 from ddp_course.exercises.base import Exercise
 from ddp_course.exercises.check import Result, check
-from ddp_course.folders import CellScript, course_folder
+from ddp_course.launcher.folders import CellScript, course_folder
 
 _USAGE = "%%exercise NAME [--seed N]"
 passed: set[str] = set()  # since the kernel started; what `score()` counts

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ddp_course import client
 from ddp_course.errors import LaunchError
 from ddp_course.exercises import driver
 from ddp_course.exercises.base import Case, Exercise
 from ddp_course.exercises.compare import join, rank_list
-from ddp_course.launcher import start
-from ddp_course.options import Options
-from ddp_course.run import Run
+from ddp_course.launcher import client
+from ddp_course.launcher.launch import start
+from ddp_course.launcher.options import Options
+from ddp_course.launcher.run import Run
 
 SECONDS = 8.0  # for the ranks of one world size, once the server can start them; a hang ends then
 _COLD_SECONDS = 60.0

@@ -28,7 +28,7 @@ def main() -> None:
 
     from ddp_course.exercises import of_lesson
     from ddp_course.exercises.ranks import collectives, mark
-    from ddp_course.reporting import report
+    from ddp_course.launcher.reporting import report
 
     def send(**values: Any) -> None:
         report(**{job["nonce"]: values})

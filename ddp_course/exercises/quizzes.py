@@ -6,9 +6,8 @@ import html
 import textwrap
 from typing import Any
 
-from ddp_course import bookkeeping
 from ddp_course.errors import LaunchError
-from ddp_course.exercises import find
+from ddp_course.exercises import bookkeeping, find
 from ddp_course.exercises import lesson as module_of
 from ddp_course.exercises.base import Lab, Question
 
@@ -97,7 +96,7 @@ class Quiz:
         if self._answered:
             return plain
         try:
-            from ddp_course.quiz_widget import widget
+            from ddp_course.exercises.quiz_widget import widget
         except ImportError:
             return plain
         return {**widget(self._questions, self._feedback)._repr_mimebundle_(), **plain}

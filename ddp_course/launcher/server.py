@@ -1,4 +1,4 @@
-"""The process between the notebook and the agents: the program `ddp_course.server FD [--warm]`.
+"""The process between the notebook and the agents: the program `ddp_course.launcher.server FD [--warm]`.
 
 Warm, it has imported torch and torchrun but has run no tensor operation and started no thread, so that
 forking it is safe. It serves one notebook. Each run comes with a socket of its own; when that socket or the
@@ -20,7 +20,7 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from ddp_course import agent, processes, worker
+from ddp_course.launcher import agent, processes, worker
 
 _PR_SET_CHILD_SUBREAPER = 36  # ranks whose agent was killed become the server's children, not init's
 
@@ -141,7 +141,7 @@ class Server:
     def _spawn(self, job: dict[str, Any], events_fd: int) -> int:
         with open(job["log"], "ab") as log:
             process = subprocess.Popen(
-                [*processes.program("ddp_course.agent"), str(events_fd), *job["arguments"]],
+                [*processes.program("ddp_course.launcher.agent"), str(events_fd), *job["arguments"]],
                 env=job["env"],
                 cwd=job["cwd"],
                 stdin=subprocess.DEVNULL,
@@ -241,7 +241,9 @@ def _preload() -> None:
     import torch.nn.parallel
     import torch.utils.data  # noqa: F401
 
-    from ddp_course import recorder, rendezvous, reporting  # noqa: F401
+    from ddp_course.launcher import (
+        reporting,  # noqa: F401
+    )
 
     gc.collect()
     gc.freeze()

@@ -6,8 +6,8 @@ import re
 import sys
 from pathlib import Path
 
-from ddp_course.run import Attempt, Rank
-from ddp_course.tail import Excerpt
+from ddp_course.launcher.run import Attempt, Rank
+from ddp_course.launcher.tail import Excerpt
 
 LINES = 400  # at most, for all ranks together
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from ddp_course import leftovers
+from ddp_course.launcher import leftovers
 
 _DEFAULT = "default"  # the group of all ranks
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = tuple(os.path.dirname(file) + os.sep for file in {os.__file__, os.path.realpath(os.__file__)})
 
 

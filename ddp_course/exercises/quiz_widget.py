@@ -21,7 +21,7 @@ def widget(questions: list[Question], feedback: Feedback) -> Any:
 
 
 def _question(number: int, question: Question, feedback: Feedback) -> Any:
-    from ddp_course.quizzes import as_html
+    from ddp_course.exercises.quizzes import as_html
 
     note = " <em>(choose all that are right)</em>" if question.choose_all else ""
     text = ipywidgets.HTML(f'<div style="line-height:1.5"><b>{number}.</b> {as_html(question.text)}{note}</div>')

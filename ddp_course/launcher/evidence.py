@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ddp_course import processes, worker
-from ddp_course.run import Attempt
+from ddp_course.launcher import processes, worker
+from ddp_course.launcher.run import Attempt
 
 _SECONDS = 0.5  # for each of the two questions; a rank stuck in C++ code that holds the GIL answers the second only
 

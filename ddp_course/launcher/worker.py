@@ -24,7 +24,11 @@ import types
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ddp_course import raised, recorder, reporting  # now: the script's folder may hold a ddp_course.py
+from ddp_course.launcher import (
+    raised,
+    recorder,
+    reporting,  # now: the script's folder may hold a ddp_course.py
+)
 
 FOLDER_VARIABLE = "DDP_COURSE_RUN_FOLDER"
 _PR_SET_PDEATHSIG = 1

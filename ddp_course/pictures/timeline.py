@@ -8,8 +8,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from ddp_course.pictures import COLOURS, Picture
-from ddp_course.spans import COMPUTE, Span, overlap
+from ddp_course.pictures.base import COLOURS, Picture
+from ddp_course.pictures.spans import COMPUTE, Span, overlap
 
 _COLOUR = dict(zip(COMPUTE, (COLOURS[0], COLOURS[1], COLOURS[2]), strict=True))
 _COMMUNICATION = COLOURS[3]

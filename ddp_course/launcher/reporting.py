@@ -30,7 +30,7 @@ def report(**values: Any) -> None:
 
 def _plain(value: Any) -> Any:
     if hasattr(value, "key_averages"):
-        from ddp_course.spans import of_profile
+        from ddp_course.pictures.spans import of_profile
 
         return {"spans": of_profile(value)}
     for convert in ("tolist", "item"):

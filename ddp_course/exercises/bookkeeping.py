@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ddp_course.errors import LaunchError
-from ddp_course.folders import course_folder
+from ddp_course.launcher.folders import course_folder
 
 _MARKS = {"done": "✓", "tried": "✗", "left": "○"}
 QUIZ_MINUTES = 5

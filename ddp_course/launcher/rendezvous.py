@@ -19,7 +19,7 @@ from torch.distributed.elastic.rendezvous import (
     RendezvousStoreInfo,
 )
 
-from ddp_course.options import RENDEZVOUS
+from ddp_course.launcher.options import RENDEZVOUS
 
 _HOST = "127.0.0.1"
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from ddp_course import bookkeeping
 from ddp_course.errors import LaunchError
-from ddp_course.exercises import find, lesson
+from ddp_course.exercises import bookkeeping, find, lesson
 
 _STEPS = 3
 

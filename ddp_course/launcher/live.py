@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ddp_course.options import Options
-from ddp_course.run import Attempt, Rank
+from ddp_course.launcher.options import Options
+from ddp_course.launcher.run import Attempt, Rank
 
 _SERVER_STARTS_WITHIN = 300.0  # seconds; importing torch from a slow network disk takes minutes
 

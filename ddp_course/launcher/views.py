@@ -11,12 +11,12 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ddp_course.transcript import clean, split
+from ddp_course.launcher.transcript import clean, split
 
 if TYPE_CHECKING:
-    from ddp_course.launcher import View
-    from ddp_course.live import Live, LiveRank
-    from ddp_course.run import Run
+    from ddp_course.launcher.launch import View
+    from ddp_course.launcher.live import Live, LiveRank
+    from ddp_course.launcher.run import Run
 
 _APPEARS_AFTER = 0.25  # seconds; a run that is over by then shows its transcript only
 _REFRESH = 0.05  # seconds between two messages to the browser, at least

@@ -1,6 +1,6 @@
 """A process that checks answers for `ddp-course check`, one after the other, within limits.
 
-`Grader` is its handle. The process itself, `python -m ddp_course.grader`, takes one JSON line an answer and
+`Grader` is its handle. The process itself, `python -m ddp_course.exercises.grader`, takes one JSON line an answer and
 gives one back. Its limits are inherited by the ranks it starts; what a rank leaves behind becomes its child.
 """
 
@@ -60,7 +60,7 @@ class Grader:
         self.close()
         self._folder = tempfile.TemporaryDirectory(prefix="ddp-course-check-", ignore_cleanup_errors=True)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ddp_course.grader", str(self._limits.memory)],
+            [sys.executable, "-m", "ddp_course.exercises.grader", str(self._limits.memory)],
             cwd=self._folder.name,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

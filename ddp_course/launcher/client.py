@@ -11,8 +11,8 @@ import tempfile
 import threading
 from typing import IO
 
-from ddp_course import processes
 from ddp_course.errors import LaunchError
+from ddp_course.launcher import processes
 
 # What a process reads once, when it starts or imports torch: a warm server with other values is out of date.
 _READ_AT_START = (
@@ -52,7 +52,7 @@ class _Server:
         self.fingerprint = _fingerprint()
         self.log: IO[bytes] = tempfile.TemporaryFile()
         self.control, theirs = socket.socketpair()
-        command = [*processes.program("ddp_course.server"), str(theirs.fileno())]
+        command = [*processes.program("ddp_course.launcher.server"), str(theirs.fileno())]
         env = environment()
         if warm:
             command.append("--warm")

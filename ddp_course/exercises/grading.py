@@ -20,9 +20,9 @@ from queue import SimpleQueue
 
 from ddp_course import __version__
 from ddp_course.exercises import every
-from ddp_course.folders import course_folder
-from ddp_course.grader import Grader, Limits
-from ddp_course.transcript import clean
+from ddp_course.exercises.grader import Grader, Limits
+from ddp_course.launcher.folders import course_folder
+from ddp_course.launcher.transcript import clean
 
 _MARKS = {"passed": "✓", "failed": "✗", "blank": "○", "missing": "–", "stopped": "!"}
 _LARGEST = 64 << 20  # bytes of a notebook

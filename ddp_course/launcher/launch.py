@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from ddp_course import agent, client, evidence, processes, transcript
 from ddp_course.errors import LaunchError, LaunchInterrupted
-from ddp_course.folders import RunFolder
-from ddp_course.interrupts import Interrupts
-from ddp_course.live import Live
-from ddp_course.options import Options, parse, parser
-from ddp_course.run import Ranks, Run
-from ddp_course.views import Terminal, notebook_view
+from ddp_course.launcher import agent, client, evidence, processes, transcript
+from ddp_course.launcher.folders import RunFolder
+from ddp_course.launcher.interrupts import Interrupts
+from ddp_course.launcher.live import Live
+from ddp_course.launcher.options import Options, parse, parser
+from ddp_course.launcher.run import Ranks, Run
+from ddp_course.launcher.views import Terminal, notebook_view
 
 _TICK = 0.02  # seconds between two looks at what the ranks wrote
 _GRACE = 0.7  # seconds a stopped run has to end by itself

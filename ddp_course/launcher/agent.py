@@ -1,7 +1,7 @@
 """torchrun's own agent for one node, with two things added: ranks are forked from a process that has
 already imported torch (warm), and every start and end of a rank is told to the launcher.
 
-Cold, it is a program: `ddp_course.agent EVENTS_FD TORCHRUN_OPTIONS worker.py SCRIPT [ARGS]`.
+Cold, it is a program: `ddp_course.launcher.agent EVENTS_FD TORCHRUN_OPTIONS worker.py SCRIPT [ARGS]`.
 Warm, the server forks a child that calls `main`.
 """
 
@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ddp_course import worker
+from ddp_course.launcher import worker
 
 SIGNALLED = 128  # added to the number of the signal that ended the agent, as a shell does
 _PATIENCE = 3  # seconds a rank has to end after SIGTERM; torchrun's own 30 are too long to sit before a notebook

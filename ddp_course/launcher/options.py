@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-from ddp_course import gpus, worker
 from ddp_course.errors import LaunchError
-from ddp_course.folders import here
+from ddp_course.launcher import gpus, worker
+from ddp_course.launcher.folders import here
 
 BACKENDS = ("auto", "gloo", "nccl")
 MOST_RANKS = 1024

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from ddp_course.cost import ring_seconds, tree_seconds
-from ddp_course.pictures import COLOURS, Picture
+from ddp_course.pictures.base import COLOURS, Picture
 
 _MARKERS = "osD^"
 

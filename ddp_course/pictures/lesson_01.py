@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from ddp_course.memory import GB, State
-from ddp_course.pictures import COLOURS, Picture
+from ddp_course.pictures.base import COLOURS, DARK, Picture
 
-_DARK = "#222222"
 _ORDER = ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 
 
@@ -83,14 +82,14 @@ def collectives(reports: Iterable[Mapping[str, Any]]) -> Picture:
 def _mixed(after: Sequence[float], ranks: Mapping[int, Any]) -> list[str]:
     """The colour of each number: the rank that alone had it before, or dark for a sum."""
     owners = {value: rank for rank, (before, _) in ranks.items() for value in before}
-    return [COLOURS[owners[value]] if value in owners else _DARK for value in after]
+    return [COLOURS[owners[value]] if value in owners else DARK for value in after]
 
 
 def _cells(axes: Axes, x: float, y: float, values: Sequence[float], colours: str | Sequence[str]) -> None:
     for place, value in enumerate(values):
         colour = colours if isinstance(colours, str) else colours[place]
         axes.add_patch(Rectangle((x + place, y + 0.08), 0.94, 0.84, facecolor=colour, linewidth=0))
-        ink = "white" if colour in (_DARK, COLOURS[0]) else "black"
+        ink = "white" if colour in (DARK, COLOURS[0]) else "black"
         axes.text(x + place + 0.47, y + 0.5, f"{value:g}", ha="center", va="center", fontsize=8.5, color=ink)
 
 
@@ -123,7 +122,7 @@ def _ring_state(step: int, last: int, reports: list[Mapping[str, Any]], total: S
         done = [value == right for value, right in zip(values, total, strict=True)]
         for chunk in range(world):
             part = slice(starts[chunk], starts[chunk + 1])
-            colours = [_DARK if ok else COLOURS[rank] for ok in done[part]]
+            colours = [DARK if ok else COLOURS[rank] for ok in done[part]]
             _cells(axes, starts[chunk] + 0.5 * chunk, 1.5 * rank, values[part], colours)
         axes.text(-0.3, 1.5 * rank + 0.5, f"rank {rank}", ha="right", va="center", fontsize=9)
         if "to" in report:

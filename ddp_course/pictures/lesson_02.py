@@ -2,45 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-# Okabe and Ito's colours, which colour-blind people can tell apart, in the order in which ranks take them.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
-_DARK = "#222222"
-_DPI = 110
+from ddp_course.pictures.base import COLOURS, DARK, Picture
+
 _MIB = 1 << 20
-
-
-class Picture(Figure):
-    """A matplotlib figure that a notebook stores as a PNG, with its caption as the text beside it.
-
-    `caption` is one line that says in words what the picture shows. Not pyplot's: nothing is shown twice,
-    and no backend is chosen.
-    """
-
-    def __init__(self, caption: str, width: float = 8.0, height: float = 3.2) -> None:
-        super().__init__(figsize=(width, height), dpi=_DPI, layout="constrained")
-        self.caption = caption
-
-    def __repr__(self) -> str:
-        return f"[picture] {self.caption}"
-
-    def _repr_png_(self) -> bytes:
-        file = io.BytesIO()
-        self.savefig(file, format="png", metadata={"Software": None})  # the same bytes each time
-        return file.getvalue()
-
-    def _ipython_display_(self) -> None:
-        """Show the PNG and the caption, whatever pyplot has registered for figures."""
-        from IPython.display import display
-
-        display({"image/png": self._repr_png_(), "text/plain": repr(self)}, raw=True)
 
 
 def sampler_map(orders: Mapping[str, Sequence[Sequence[Sequence[int]]]], samples: int) -> Picture:
@@ -105,10 +75,10 @@ def loss_curves(curves: Mapping[str, Sequence[float]], tolerance: float = 1e-4) 
     steps = range(len(first))
     for number, (name, losses) in enumerate(curves.items()):
         style = {"linewidth": 6.0, "alpha": 0.45} if number == 0 else {"linewidth": 1.6, "linestyle": "--"}
-        left.plot(steps, losses, color=COLOURS[number] if number == 0 else _DARK, label=name, **style)
+        left.plot(steps, losses, color=COLOURS[number] if number == 0 else DARK, label=name, **style)
         if number:
             apart = [max(abs(a - b), 1e-9) for a, b in zip(first, losses, strict=True)]  # a log axis has no 0
-            right.semilogy(steps, apart, "o", markersize=3.5, color=_DARK, label=f"{name} against {names[0]}")
+            right.semilogy(steps, apart, "o", markersize=3.5, color=DARK, label=f"{name} against {names[0]}")
     left.set(xlabel="step", ylabel="loss (nats per byte)", title="loss on the global batch")
     left.legend(frameon=False)
     right.axhline(tolerance, color=COLOURS[5], linestyle="--", linewidth=1.4)
@@ -158,9 +128,7 @@ def bucket_layout(layouts: Mapping[str, Sequence[Sequence[int]]], caps: Mapping[
                 left += size / _MIB
             _bucket_name(axes, start, left, row, f"bucket {number}: {left - start:.1f} MiB", colour)
             for cap in caps.get(title, ())[number : number + 1]:
-                axes.plot(
-                    [start + cap / _MIB] * 2, [row - 0.42, row + 0.42], color=_DARK, linestyle="--", linewidth=1.3
-                )
+                axes.plot([start + cap / _MIB] * 2, [row - 0.42, row + 0.42], color=DARK, linestyle="--", linewidth=1.3)
             start = left
     widest = max(sum(map(sum, buckets)) for buckets in layouts.values()) / _MIB
     axes.set(xlim=(0, widest * 1.005), ylim=(len(layouts) - 0.5, -0.5), xlabel="gradient (MiB), sent first at the left")

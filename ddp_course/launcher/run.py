@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddp_course.errors import LaunchError
-from ddp_course.tail import Tail
+from ddp_course.launcher.tail import Tail
 
 if TYPE_CHECKING:
     import pandas
 
     from ddp_course.diagnosis import Diagnosis
-    from ddp_course.timeline import Timeline
+    from ddp_course.pictures.timeline import Timeline
 
 __all__ = ["LaunchError", "Rank", "Reports", "Run"]
 
@@ -185,7 +185,7 @@ class Run:
         sends several profiles, `reported` picks one: `timeline(cap=25)` for `report(cap=25, profile=prof)`.
         Raises ValueError where there is none.
         """
-        from ddp_course.timeline import draw
+        from ddp_course.pictures.timeline import draw
 
         return draw(self.reports, reported)
 

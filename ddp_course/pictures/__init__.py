@@ -1,0 +1,1 @@
+"""What the lessons draw, from the values of real runs."""

@@ -1,0 +1,38 @@
+"""The figure that all pictures of the course are, and their colours."""
+
+from __future__ import annotations
+
+import io
+
+from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which colour-blind people can tell apart, in the order in which ranks take them.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+DARK = "#222222"
+_DPI = 110
+
+
+class Picture(Figure):
+    """A matplotlib figure that a notebook stores as a PNG, with its caption as the text beside it.
+
+    `caption` is one line that says in words what the picture shows. Not pyplot's: nothing is shown twice,
+    and no backend is chosen.
+    """
+
+    def __init__(self, caption: str, width: float = 8.0, height: float = 3.2) -> None:
+        super().__init__(figsize=(width, height), dpi=_DPI, layout="constrained")
+        self.caption = caption
+
+    def __repr__(self) -> str:
+        return f"[picture] {self.caption}"
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        self.savefig(file, format="png", metadata={"Software": None})  # the same bytes each time
+        return file.getvalue()
+
+    def _ipython_display_(self) -> None:
+        """Show the PNG and the caption, whatever pyplot has registered for figures."""
+        from IPython.display import display
+
+        display({"image/png": self._repr_png_(), "text/plain": repr(self)}, raw=True)
