@@ -244,6 +244,12 @@ def row(what: str, ours: float, theirs: float, limit: float) -> dict[str, Any]:
     return {"what": what, "seconds": ours, "torchrun_seconds": theirs, "value": ours / theirs, "limit": limit}
 
 
+def line(entry: dict[str, Any]) -> str:
+    mark = "ok  " if entry["value"] <= entry["limit"] else "OVER"
+    times = f"  ({entry['seconds']:.3f} s / {entry['torchrun_seconds']:.3f} s)" if "seconds" in entry else ""
+    return f"{mark} {entry['what']:<62} {entry['value']:8.4f}  limit {entry['limit']:.4f}{times}"
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--quick", action="store_true")
@@ -251,17 +257,26 @@ def main() -> None:
     given = options.parse_args()
     target = given.json.resolve()
     rounds = 3 if given.quick else 7
+    measurements: list[Callable[[], list[dict[str, Any]]]] = [
+        lambda: start_costs("all_reduce", ALL_REDUCE, rounds),
+        lambda: start_costs("ddp_adamw", DDP, rounds),
+        lambda: [first_launch(rounds)],
+        lambda: [line_latency()],
+        lambda: [import_time()],
+        lambda: [processor_share()],
+        lambda: [throughput(3, 1) if given.quick else throughput(15, 7)],
+        lambda: [many_launches(20 if given.quick else 200)],
+        lambda: checks(rounds),
+        prediction,
+    ]
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        rows = start_costs("all_reduce", ALL_REDUCE, rounds) + start_costs("ddp_adamw", DDP, rounds)
-        rows += [first_launch(rounds), line_latency(), import_time(), many_launches(20 if given.quick else 200)]
-        rows += checks(rounds) + prediction()
-        rows += [processor_share(), throughput(3, 1) if given.quick else throughput(15, 7)]
+        for measure in measurements:
+            for entry in measure():
+                print(line(entry), flush=True)
+                rows.append(entry)
         os.chdir("/")
-    for entry in rows:
-        mark = "ok  " if entry["value"] <= entry["limit"] else "OVER"
-        times = f"  ({entry['seconds']:.3f} s / {entry['torchrun_seconds']:.3f} s)" if "seconds" in entry else ""
-        print(f"{mark} {entry['what']:<62} {entry['value']:8.4f}  limit {entry['limit']:.4f}{times}")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(rows, indent=1) + "\n")
 
