@@ -5,10 +5,15 @@ from __future__ import annotations
 import html
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ddp_course.decision import choose
 from ddp_course.memory import GB, GIB, fp32_adamw, mixed_adam
+
+if TYPE_CHECKING:
+    from ddp_course.pictures.base import Picture
+
+_TEXT = "white-space:pre-wrap;line-height:1.5;margin:4px 0;color:var(--jp-content-font-color1,inherit)"
 
 
 class Choice(NamedTuple):
@@ -22,7 +27,7 @@ class Choice(NamedTuple):
 class Control:
     """Sliders and the text that `answer` makes of their values. As a cell's last line it shows itself.
 
-    `choices` maps the names of `answer`'s arguments to sliders. Without widgets the text at the start is all.
+    `choices` maps the names of `answer`'s arguments to sliders. Where no kernel runs, a notebook shows the start.
     """
 
     def __init__(self, choices: Mapping[str, Choice], answer: Callable[..., str]) -> None:
@@ -39,33 +44,44 @@ class Control:
         return textwrap.fill(f"[control] {settings}", 96, subsequent_indent="  ") + f"\n{self.text()}"
 
     def widget(self) -> Any:
-        """The sliders above the text, as ipywidgets."""
+        """The sliders above the text, as widgets."""
         import ipywidgets
 
-        style, layout = {"description_width": "15em"}, {"width": "min(100%, 40em)"}
+        from ddp_course.slider_widget import Slider
+
         sliders = {
-            name: ipywidgets.SelectionSlider(
-                options=list(choice.values), value=choice.start, description=choice.label, style=style, layout=layout
-            )
+            name: Slider(description=choice.label, options=list(choice.values), value=choice.start)
             for name, choice in self._choices.items()
         }
         shown = ipywidgets.HTML()
 
         def show(_: Any = None) -> None:
             text = html.escape(self.text(**{name: slider.value for name, slider in sliders.items()}))
-            shown.value = f'<pre role="status" aria-live="polite" style="white-space:pre-wrap">{text}</pre>'
+            shown.value = f'<pre role="status" aria-live="polite" style="{_TEXT}">{text}</pre>'
 
         for slider in sliders.values():
             slider.observe(show, names="value")
         show()
         return ipywidgets.VBox([*sliders.values(), shown])
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        plain = {"text/plain": repr(self)}
-        try:
-            return {**self.widget()._repr_mimebundle_(), **plain}
-        except ImportError:
-            return plain
+    def picture(self) -> Picture:
+        """The control as it starts, for where no kernel runs."""
+        from ddp_course.pictures.control import control
+
+        return control([(c.label, list(c.values), c.start) for c in self._choices.values()], self.text())
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        from ddp_course.pictures.base import bundle
+
+        picture = self.picture()
+        stored = bundle(picture._repr_png_(), picture.caption, repr(self))
+        display({**self.widget()._repr_mimebundle_(), **stored}, raw=True)
+
+
+def _gb(size: float) -> str:
+    return f"{size / GB:,.0f}" if size >= 1000 * GB else f"{size / GB:.4g}"
 
 
 def _numbers(unit: str, values: Sequence[float]) -> dict[str, float]:
@@ -85,10 +101,10 @@ def memory_calculator() -> Control:
         lines = []
         for name, state in (("fp32", fp32_adamw(int(parameters))), ("mixed", mixed_adam(int(parameters)))):
             parts = (state.parameters, state.gradients, state.optimizer)
-            sizes = " + ".join(f"{part / GB:.4g}" for part in parts)
+            sizes = " + ".join(map(_gb, parts))
             gpus = state.total / (gpu * GIB)
-            verdict = "fits on one GPU" if gpus <= 1 else f"fills {gpus:.1f} GPUs"
-            lines.append(f"{name:5}  {sizes} = {state.total / GB:.4g} GB before activations: {verdict}")
+            verdict = "fits on one GPU" if gpus <= 1 else f"fills {gpus:,.1f} GPUs"
+            lines.append(f"{name:5}  {sizes} = {_gb(state.total)} GB before activations: {verdict}")
         return "\n".join(lines)
 
     choices = {"parameters": Choice("model", _MODELS, "8 B"), "gpu": Choice("memory of a GPU", _GPUS, "80 GiB")}

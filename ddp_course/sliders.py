@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import html
 from collections.abc import Mapping
 from typing import Any
 
-from ddp_course.pictures.lesson_02 import Picture
+from ddp_course.pictures.base import Picture, bundle, image
 
 _WIDTH = 880  # pixels of a picture, at most
 
@@ -35,35 +34,29 @@ class PictureSlider:
         return f"[slider] {self._label}: {values}. At {self._start}: {self._captions[self._start]}"
 
     def widget(self) -> Any:
-        """The slider above its picture, as ipywidgets."""
+        """The slider above its picture, as widgets."""
         import ipywidgets
 
-        slider = ipywidgets.SelectionSlider(
-            options=[(str(value), value) for value in self._pngs],
-            value=self._start,
-            description=self._label,
-            style={"description_width": "initial"},
-            layout={"width": "min(100%, 34em)"},
-        )
-        image = ipywidgets.HTML(self._image(self._start), layout={"width": "100%", "margin": "0"})
-        slider.observe(lambda change: setattr(image, "value", self._image(change["new"])), names="value")
-        return ipywidgets.VBox([slider, image])
+        from ddp_course.slider_widget import Slider
 
-    def _image(self, value: Any) -> str:
-        said = f"{self._label} {value}. {self._captions[value]} {self._measured[value]}".strip()
-        words = html.escape(said, quote=True)
-        data = base64.b64encode(self._pngs[value]).decode()
+        by_text = {str(value): value for value in self._pngs}
+        slider = Slider(description=self._label, options=list(by_text), value=str(self._start))
+        shown = ipywidgets.HTML(self._shown(self._start), layout={"width": "100%", "margin": "0"})
+        slider.observe(lambda change: setattr(shown, "value", self._shown(by_text[change["new"]])), names="value")
+        return ipywidgets.VBox([slider, shown])
+
+    def _said(self, value: Any) -> str:
+        return f"{self._label} {value}. {self._captions[value]} {self._measured[value]}".strip()
+
+    def _shown(self, value: Any) -> str:
+        words = html.escape(self._said(value))
         return (
-            f'<img alt="{words}" style="width:100%;max-width:{_WIDTH}px" src="data:image/png;base64,{data}">'
+            f'<div style="max-width:{_WIDTH}px">{image(self._pngs[value], self._said(value))}</div>'
             f'<div role="status" aria-live="polite" style="position:absolute;left:-9999px">{words}</div>'
         )
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        stored = {"image/png": self._pngs[self._start], "text/plain": repr(self)}
-        try:
-            bundle = {**self.widget()._repr_mimebundle_(), **stored}
-        except ImportError:
-            bundle = stored
-        display(bundle, raw=True)
+        stored = bundle(self._pngs[self._start], self._said(self._start), repr(self))
+        display({**self.widget()._repr_mimebundle_(), **stored}, raw=True)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import html
+import re
 import time
+from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from matplotlib.patches import Rectangle
 
+from ddp_course.controls import decision_control, memory_calculator
 from ddp_course.pictures.lesson_02 import (
     COLOURS,
     Picture,
@@ -100,7 +105,7 @@ def test_a_slider_shows_another_picture_within_200_ms() -> None:
     choose, shown = slider().widget().children
     before = shown.value
     began = time.perf_counter()
-    choose.value = 1
+    choose.value = "1"
     assert time.perf_counter() - began < 0.2
     assert shown.value != before
 
@@ -109,21 +114,49 @@ def test_a_slider_has_a_name_and_says_in_words_what_it_shows() -> None:
     choose, shown = slider().widget().children
     assert choose.description == "cap (MiB)"
     assert 'alt="cap (MiB) 25. Buckets in the order of sending' in shown.value
-    choose.value = 1
+    choose.value = "1"
     assert 'alt="cap (MiB) 1. Left: the losses' in shown.value
 
 
-def test_a_slider_stores_a_png_and_one_line_of_text() -> None:
-    stored = []
+def stored(shows_itself: Any) -> dict[str, Any]:
+    """What a notebook is given to show and store."""
+    published: list[dict[str, Any]] = []
     shell = InteractiveShell.instance()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shell.display_pub, "publish", lambda data, **_: stored.append(data))
-        slider()._ipython_display_()
+        patch.setattr(shell.display_pub, "publish", lambda data, **_: published.append(data))
+        shows_itself._ipython_display_()
     InteractiveShell.clear_instance()
-    (data,) = stored
+    (data,) = published
+    return data
+
+
+def test_a_slider_stores_a_png_and_one_line_of_text() -> None:
+    data = stored(slider())
     assert data["image/png"] == PICTURES["bucket_layout"]()._repr_png_()
     assert data["text/plain"] == repr(slider())
     assert repr(slider()).startswith("[slider] cap (MiB): 1, 25. At 25: Buckets in the order")
+    assert "application/vnd.jupyter.widget-view+json" in data
+
+
+@pytest.mark.parametrize("control", [memory_calculator, decision_control])
+def test_a_control_stores_a_png_with_its_sliders_and_its_answer(control: Any) -> None:
+    data = stored(control())
+    assert data["image/png"].startswith(b"\x89PNG")
+    assert data["text/plain"] == repr(control())
+    *sliders, _ = control().widget().children
+    alt = html.unescape(re.search('alt="(.*?)"', data["text/html"]).group(1))  # type: ignore[union-attr]
+    assert all(f"{one.description}: {one.value}; " in alt for one in sliders)
+    assert all(line in alt for line in control().text().splitlines())
+    assert "application/vnd.jupyter.widget-view+json" in data
+
+
+@each_picture
+def test_a_picture_is_stored_with_its_caption_as_alternative_text(name: str) -> None:
+    picture = PICTURES[name]()
+    data = stored(picture)
+    shown = base64.b64decode(re.search('base64,([^"]+)', data["text/html"]).group(1))  # type: ignore[union-attr]
+    assert data["image/png"] == shown
+    assert f'alt="{html.escape(picture.caption)}"' in data["text/html"]
 
 
 def test_a_slider_without_a_picture_to_start_with_is_refused() -> None:

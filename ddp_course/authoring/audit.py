@@ -26,6 +26,7 @@ _TRACES = {
     "a memory address": (re.compile(r"\b0x[0-9a-fA-F]{6,}"), "print the object's content instead."),
 }
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_PNG = re.compile(r"data:image/png;base64,[\w+/=]*")  # letters at random, and so now and then a path
 _PICTURES_LOST = ("image/svg+xml", "image/jpeg", "application/javascript")
 
 
@@ -69,7 +70,7 @@ def output_problems(output: Any) -> list[str]:
     readable = {key: value for key, value in output.items() if key != "data"}
     readable |= {key: value for key, value in output.get("data", {}).items() if not key.startswith("image/")}
     for text in texts(readable):
-        text = html.unescape(_ANSI.sub("", text))
+        text = html.unescape(_PNG.sub("", _ANSI.sub("", text)))
         for what, (pattern, advice) in _TRACES.items():
             if found := pattern.search(text):
                 problems.append(f"shows {what}: {_line_at(text, found.start())!r}; {advice}")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import io
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -35,4 +38,19 @@ class Picture(Figure):
         """Show the PNG and the caption, whatever pyplot has registered for figures."""
         from IPython.display import display
 
-        display({"image/png": self._repr_png_(), "text/plain": repr(self)}, raw=True)
+        display(bundle(self._repr_png_(), self.caption, repr(self)), raw=True)
+
+
+def image(png: bytes, said: str) -> str:
+    """A PNG as HTML, with what it shows in words for those who do not see it."""
+    data = base64.b64encode(png).decode()
+    return f'<img alt="{html.escape(said, quote=True)}" src="data:image/png;base64,{data}">'
+
+
+def bundle(png: bytes, said: str, text: str) -> dict[str, Any]:
+    """A picture as a notebook stores it: as HTML, as the PNG alone, and as `text`.
+
+    JupyterLab shows the HTML. To an image/png it gives no alternative text, whatever its metadata say; other
+    viewers, and PDF export, take the PNG.
+    """
+    return {"text/html": image(png, said), "image/png": png, "text/plain": text}
