@@ -32,6 +32,7 @@ class Exercise:
     worlds: ClassVar[tuple[int, ...]] = (2, 3, 4)
     tolerance: ClassVar[float] = 1e-9  # relative, for float64; float32 cases say "tolerance" themselves
     oracle_needs_all_ranks: ClassVar[bool] = False  # `expected` calls collectives
+    patience: ClassVar[float] = 1.0  # times the usual limit, for a check that starts processes of its own
 
     def cases(self, pick: random.Random, world: int) -> list[Case]:
         """The cases for `world` ranks. Each is JSON, with "what": what a learner reads of it after "3 ranks".

@@ -42,9 +42,10 @@ def check(exercise: Exercise, file: Path, seeds: Sequence[int] = (), seconds: fl
     """
     seeds = list(seeds) or [secrets.randbelow(1000)]
     wait_for_server()
+    limit = (seconds if client.can_fork() else _COLD_SECONDS) * exercise.patience
     printed = None
     for world in exercise.worlds:
-        trial = _Trial(exercise, file, world, seeds, seconds if client.can_fork() else _COLD_SECONDS)
+        trial = _Trial(exercise, file, world, seeds, limit)
         feedback = trial.feedback()
         if feedback or printed is None:
             printed = trial.printed()

@@ -8,8 +8,11 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 _QUICK = ["--monitor-interval=0.02", "--local-addr=127.0.0.1"]
@@ -44,9 +47,36 @@ def start(lines: Sequence[Sequence[str]]) -> list[BaseException]:
             raised.append(error)
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # else each agent warns that it sets it
+    ask_name_servers_once()
     agents = [threading.Thread(target=agent, args=(parse(line),), daemon=True) for line in lines]
     for thread in agents:
         thread.start()
     for thread in agents:
         thread.join()
     return raised
+
+
+@contextlib.contextmanager
+def stores(many: int) -> Iterator[list[int]]:
+    """The ports of so many stores on 127.0.0.1, for the static rendezvous of the agents of this process.
+
+    An agent takes the store of its process where it finds one. These outlive node 0, which may end first.
+    """
+    from torch.distributed import TCPStore
+
+    def store(listener: socket.socket) -> tuple[int, TCPStore]:
+        port, fd, wait = listener.getsockname()[1], listener.detach(), timedelta(seconds=30)
+        options = {"wait_for_workers": False, "multi_tenant": True}
+        return port, TCPStore("127.0.0.1", port, is_master=True, timeout=wait, master_listen_fd=fd, **options)
+
+    ask_name_servers_once()
+    with ThreadPoolExecutor(many) as pool:
+        kept = list(pool.map(store, [socket.create_server(("127.0.0.1", 0)) for _ in range(many)]))
+    yield [port for port, _ in kept]
+
+
+def ask_name_servers_once() -> None:
+    """For this process's new threads and for its children: PyTorch's store asks for the name of whoever connects,
+    and a name server that does not answer would cost 5 seconds each time.
+    """
+    os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:1")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-import socket
 import tempfile
-from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -64,7 +62,7 @@ def ranks_of(nnodes, nproc_per_node, node_rank):
 
 
 def _wrong(line: tuple[int, int, int], right: list[dict[str, int]], mine: Any) -> str | None:
-    nnodes, nproc, node = line
+    nproc = line[1]
     if not isinstance(mine, list) or not all(isinstance(one, dict) for one in mine):
         return f"you returned {show(mine)}, and not a list of dicts."
     if len(mine) != nproc:
@@ -105,26 +103,17 @@ def run_for_real(lines: list[tuple[int, int, int]]) -> list[list[dict[str, int]]
 
     All nodes of all lines are started at once, each with an agent of its own; their ranks are shells.
     """
-    from torch.distributed import TCPStore
-
     from ddp_course.exercises.lesson_04 import agents
 
-    stores, words = [], []
-    with tempfile.TemporaryDirectory() as folder:
-        for number, (nnodes, nproc, _) in enumerate(lines):
-            listener = socket.create_server(("127.0.0.1", 0))
-            port = listener.getsockname()[1]
-            # The agents of one process share its store for a port; kept here, it outlives that of node 0.
-            options = {"wait_for_workers": False, "multi_tenant": True, "master_listen_fd": listener.detach()}
-            stores.append(TCPStore("127.0.0.1", port, nnodes, True, timedelta(seconds=30), **options))
+    words = []
+    with tempfile.TemporaryDirectory() as folder, agents.stores(len(lines)) as ports:
+        for number, ((nnodes, nproc, _), port) in enumerate(zip(lines, ports, strict=True)):
             meet = ["--master-addr=127.0.0.1", f"--master-port={port}", f"--rdzv-id={number}"]
             for node in range(nnodes):
                 shape = [f"--nnodes={nnodes}", f"--nproc-per-node={nproc}", f"--node-rank={node}"]
                 words.append([*shape, *meet, "--no-python", "sh", "-c", _TELL, folder])
         if raised := agents.start(words):
-            raise RuntimeError(f"torchrun did not start {len(raised)} of {len(words)} nodes: {raised[0]}") from raised[
-                0
-            ]
+            raise RuntimeError(f"torchrun did not start {len(raised)} of {len(words)} nodes") from raised[0]
         found = [[_read(path) for path in Path(folder).glob(f"{number}.*")] for number in range(len(lines))]
     return [
         sorted((one for one in ranks if one["GROUP_RANK"] == node), key=lambda one: one["LOCAL_RANK"])
