@@ -11,6 +11,8 @@ COMMANDS = {
         "ddp_course.launcher.launch",
         "start a script on several ranks, as torchrun does, and explain what went wrong",
     ),
+    "slurm": ("ddp_course.cluster.sbatch", "write the job file that starts a script on several nodes under SLURM"),
+    "kubernetes": ("ddp_course.cluster.trainjob", "write the manifest that starts a script on a Kubernetes cluster"),
     "doctor": ("ddp_course.doctor", "check that the course can be taken on this machine"),
     "check": ("ddp_course.exercises.grading", "grade the exercises in a folder of learners' notebooks (instructors)"),
     "build": ("ddp_course.authoring", "build the notebooks from their sources (authors)"),
@@ -19,7 +21,7 @@ COMMANDS = {
 
 def _usage() -> str:
     lines = ["usage: ddp-course COMMAND [options]", ""]
-    lines += [f"  {name:<8} {what}" for name, (_, what) in COMMANDS.items()]
+    lines += [f"  {name:<11} {what}" for name, (_, what) in COMMANDS.items()]
     return "\n".join([*lines, "", "ddp-course COMMAND --help says more about one of them."])
 
 

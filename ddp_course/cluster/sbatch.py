@@ -1,0 +1,90 @@
+"""`ddp-course slurm`: the sbatch file that starts a script on several nodes of a SLURM cluster.
+
+Options and their meanings: https://slurm.schedmd.com/sbatch.html and https://slurm.schedmd.com/srun.html.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from ddp_course.cluster.job import Job, matching, parser, write
+
+_TIME = r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d(:\d\d)?)?"
+
+_FILE = """\
+#!/bin/bash
+# {title}. Submit it with sbatch, on whose command line the options below
+# can be overruled and others added, such as --account.
+{options}
+
+set -eu
+
+# The environment in which torchrun is found, where the shell that calls sbatch has it not:
+# source .venv/bin/activate
+
+# This file runs on the first node of the job, and the agents meet there. Two jobs can share a node, so
+# the port comes from the job's number. Whoever reaches it can run code as you: keep it inside the cluster.
+endpoint=$(hostname):$((20000 + SLURM_JOB_ID % 10000))
+
+# Each rank computes on its share of the cores.
+export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / {nproc}))
+
+# Where nodes have several networks, name the one to use (ip -brief address lists them):
+# export NCCL_SOCKET_IFNAME=ib0 GLOO_SOCKET_IFNAME=ib0
+
+# One agent on each node, each with a log of its own. When one has ended, --wait gives the others a minute
+# to say why before they are ended too. srun does not take --cpus-per-task from sbatch.
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --wait=60 --output=%x-%j-node%n.log \\
+    torchrun \\
+    --nnodes="$SLURM_JOB_NUM_NODES" \\
+    --nproc-per-node={nproc} \\
+    --rdzv-backend=c10d \\
+    --rdzv-endpoint="$endpoint" \\
+    --rdzv-id="$SLURM_JOB_ID" \\
+    {script}
+"""
+
+
+def sbatch_file(job: Job, time: str = "01:00:00", partition: str = "") -> str:
+    """The text of the sbatch file. Raises LaunchError where the job could not work or an option is malformed."""
+    job.check()
+    matching("--job-name", job.name, r"[\w.-]+", "letters, digits, dots, hyphens and underscores; log files carry it")
+    matching("--time", time, _TIME, "minutes (90), hours:minutes:seconds (01:30:00) or days-hours (2-12)")
+    if partition:
+        matching("--partition", partition, r"[\w.,-]+", "a partition's name; sinfo lists them")
+    options = {
+        f"--job-name={job.name}": "",
+        f"--nodes={job.nodes}": "",
+        "--ntasks-per-node=1": "one torchrun agent on each node; the agent starts the ranks",
+        f"--gpus-per-node={job.gpus}": "a GPU for each rank",
+        f"--cpus-per-task={job.nproc_per_node}": "cores for all ranks of a node; data loader workers need more",
+        f"--time={time}": "when it is up, the job is ended",
+        "--signal=TERM@60": "a minute before, every rank gets SIGTERM: time to save a snapshot",
+        f"--partition={partition}": "",
+        "--output=%x-%j.log": "what this file itself says: job name, job number",
+    }
+    if not job.gpus:
+        del options["--gpus-per-node=0"]
+    if not partition:
+        del options["--partition="]
+    return _FILE.format(
+        title=job.title,
+        options="\n".join(
+            f"#SBATCH {option:<24} # {why}" if why else f"#SBATCH {option}" for option, why in options.items()
+        ),
+        nproc=job.nproc_per_node,
+        script=shlex.join([job.script, *job.args]),
+    )
+
+
+def main(argv: list[str]) -> int:
+    """`ddp-course slurm`: writes the file. Exit code 0, or 2 for a wrong command line."""
+    prog = "ddp-course slurm"
+    options = parser(
+        prog,
+        "Write the sbatch file that starts SCRIPT on several nodes of a SLURM cluster.",
+        "ddp-course slurm train_ddp.py --nodes 2 --nproc-per-node 4 --output job.sbatch -- --steps 200",
+    )
+    options.add_argument("--partition", metavar="NAME", default="", help="default: the cluster's own default")
+    options.add_argument("--time", metavar="T", default="01:00:00", help="time limit, as sbatch takes it (default 1 h)")
+    return write(prog, options, argv, lambda job, given: sbatch_file(job, given.time, given.partition))

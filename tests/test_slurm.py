@@ -1,0 +1,217 @@
+"""Jobs and cells on a real SLURM of two nodes, which these tests start and stop."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import slurm_cluster
+from slurm_cluster import said
+
+from ddp_course import LaunchError, cli
+from ddp_course.cluster.job import Job
+from ddp_course.cluster.sbatch import sbatch_file
+
+LESSONS = Path(__file__).parent.parent / "lessons"
+
+ALL_REDUCE = """\
+import torch
+import torch.distributed as dist
+
+dist.init_process_group()
+total = torch.tensor([float(dist.get_rank() + 1)])
+dist.all_reduce(total)
+print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()}")
+dist.destroy_process_group()
+"""
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Path]:
+    """A running cluster. Where SLURM is not installed the test is skipped, or fails where it is required, as in CI."""
+    if missing := slurm_cluster.missing():
+        if os.environ.get("DDP_COURSE_REQUIRE_SLURM"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    with slurm_cluster.cluster() as folder:
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test in a folder of its own, with this Python's torchrun on PATH, as a learner's terminal has it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def submit(job: Job) -> str:
+    """Submit a job's file. Returns the job's number."""
+    Path("job.sbatch").write_text(sbatch_file(job, time="5"))
+    done = subprocess.run(["sbatch", "--parsable", "job.sbatch"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def wait_for_end(number: str, seconds: float = 90) -> dict[str, str]:
+    """What SLURM says of the job when it has ended, by name."""
+    deadline = time.monotonic() + seconds
+    while said("squeue", "--noheader", "--jobs", number):
+        assert time.monotonic() < deadline, f"job {number} still runs\n{logs()}"
+        time.sleep(0.1)
+    return dict(re.findall(r"(\S+?)=(\S*)", said("scontrol", "show", "job", number)))
+
+
+def logs() -> str:
+    return "\n".join(f"{log.name}:\n{log.read_text()}" for log in sorted(Path().glob("*.log")))
+
+
+def of_this_test() -> list[psutil.Process]:
+    """The living processes that work in this test's folder."""
+    found = []
+    for process in psutil.process_iter(["cwd", "status"]):
+        if process.info["cwd"] == str(Path.cwd()) and process.pid != os.getpid():
+            found.append(process)
+    return found
+
+
+def test_a_job_file_runs_one_agent_a_node_and_its_ranks_meet(slurm: Path) -> None:
+    Path("train.py").write_text(ALL_REDUCE)
+    number = submit(Job("train.py", nodes=2, nproc_per_node=2))
+    ended = wait_for_end(number)
+    assert ended["JobState"] == "COMPLETED", logs()
+    assert (ended["JobName"], ended["NumNodes"], ended["NumTasks"], ended["CPUs/Task"]) == ("train", "2", "2", "2")
+    assert (ended["TresPerNode"], ended["TimeLimit"]) == ("gres:gpu:2", "00:05:00")
+    # c10d gives the agents their ranks in the order of their hosts' names; here they have the same.
+    printed = [sorted(Path(f"train-{number}-node{node}.log").read_text().splitlines()) for node in range(2)]
+    wanted = [["rank 0 of 4: 10.0", "rank 1 of 4: 10.0"], ["rank 2 of 4: 10.0", "rank 3 of 4: 10.0"]]
+    assert sorted(printed) == wanted, logs()
+    assert Path(f"train-{number}.log").read_text() == ""
+
+
+def test_the_course_s_own_script_trains_over_two_nodes(slurm: Path) -> None:
+    number = submit(Job(str(LESSONS / "train_ddp.py"), ("--steps", "2"), nodes=2, gpus_per_node=0))
+    assert wait_for_end(number)["JobState"] == "COMPLETED", logs()
+    assert "2 × cpu" in logs() and re.search(r"step    1  loss \d\.\d{3}", logs()), logs()
+
+
+def test_a_cancelled_job_lets_its_ranks_save_and_leaves_no_process(slurm: Path) -> None:
+    Path("train.py").write_text(
+        "import os, signal, sys, time\n"
+        "rank = os.environ['RANK']\n"
+        "def save(*_):\n"
+        "    open(f'saved-{rank}', 'w').close()\n"
+        "    sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, save)\n"
+        "open(f'started-{rank}', 'w').close()\n"
+        "while True: time.sleep(0.1)\n"
+    )
+    number = submit(Job("train.py", nodes=2, nproc_per_node=2))
+    deadline = time.monotonic() + 60
+    while len(list(Path().glob("started-*"))) < 4:
+        assert time.monotonic() < deadline, logs()
+        time.sleep(0.1)
+    subprocess.run(["scancel", number], check=True, timeout=30)
+    assert wait_for_end(number)["JobState"] == "CANCELLED"
+    assert sorted(path.name for path in Path().glob("saved-*")) == [f"saved-{rank}" for rank in range(4)]
+    assert of_this_test() == []
+
+
+def test_a_rank_that_raises_fails_the_job_and_its_node_s_log_says_why(slurm: Path) -> None:
+    Path("train.py").write_text("import os\nassert os.environ['RANK'] != '1', 'rank 1 gives up'\n")
+    number = submit(Job("train.py", nodes=2))
+    ended = wait_for_end(number)
+    assert (ended["JobState"], ended["ExitCode"]) == ("FAILED", "1:0")
+    assert "AssertionError: rank 1 gives up" in logs()
+
+
+def test_arguments_reach_the_script_as_they_were_given(slurm: Path) -> None:
+    Path("my train.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    number = submit(Job("my train.py", ("--note", "it's $HOME {x}", "*"), nodes=1))
+    assert wait_for_end(number)["JobState"] == "COMPLETED", logs()
+    assert Path(f"my-train-{number}-node0.log").read_text() == "['--note', \"it's $HOME {x}\", '*']\n"
+
+
+def test_the_job_file_is_valid_bash_and_every_option_has_its_line() -> None:
+    Path("train.py").write_text("")
+    text = sbatch_file(Job("train.py", nodes=2, nproc_per_node=4, gpus_per_node=0), partition="long,short")
+    assert subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True).stderr == ""
+    options = re.findall(r"^#SBATCH --([\w-]+)=(\S+)", text, re.M)
+    assert dict(options) == {
+        "job-name": "train",
+        "nodes": "2",
+        "ntasks-per-node": "1",
+        "cpus-per-task": "4",
+        "time": "01:00:00",
+        "signal": "TERM@60",
+        "partition": "long,short",
+        "output": "%x-%j.log",
+    }
+    assert text.index("#SBATCH --output") < text.index("set -eu")  # sbatch reads options up to the first command
+    assert max(map(len, text.splitlines())) <= 110
+
+
+def test_the_command_prints_the_file_or_writes_a_new_one(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("train.py").write_text("")
+    words = ["slurm", "train.py", "--nodes", "2", "--nproc_per_node=4", "--time", "2-12", "--job-name", "night"]
+    assert cli.main([*words, "--", "--epochs", "3"]) == 0
+    text = capsys.readouterr().out
+    assert text.endswith("    train.py --epochs 3\n")
+    assert "--time=2-12" in text and "--job-name=night" in text and "--gpus-per-node=4" in text
+    assert cli.main([*words, "--output", "job.sbatch", "--", "--epochs", "3"]) == 0
+    assert (capsys.readouterr().out, Path("job.sbatch").read_text()) == ("", text)
+    assert cli.main([*words, "--output", "job.sbatch"]) == 2
+    assert "job.sbatch exists" in capsys.readouterr().err
+    assert Path("job.sbatch").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name the script first"),
+        (["trian.py"], "There is no script trian.py in {here}. Did you mean train.py?"),
+        (["train.py", "--node", "2"], "no option --node. Did you mean --nodes?"),
+        (["train.py", "2"], "unrecognized arguments: 2"),
+        (["train.py", "--nodes", "two"], "--nodes two: a job says how much it wants before it sees a machine."),
+        (["train.py", "--nodes", "0"], "--nodes 0: not a number a job can ask for. Give 1 or more"),
+        (["train.py", "--nproc-per-node", "gpu"], "--nproc-per-node gpu: a job says how much it wants"),
+        (["train.py", "--gpus-per-node", "-1"], "--gpus-per-node -1: not a number a job can ask for. Give 0 or more"),
+        (["train.py", "--time", "soon"], "--time 'soon': give minutes (90), hours:minutes:seconds"),
+        (["train.py", "--partition", "a b"], "--partition 'a b': give a partition's name"),
+        (["train.py", "--job-name", "a/b"], "--job-name 'a/b': give letters, digits"),
+        (["train.py", "--output", "no/where"], "Cannot write no/where (No such file or directory)"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_in_one_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("train.py").write_text("")
+    assert cli.main(["slurm", *words]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith(f"ddp-course slurm: {said.format(here=Path.cwd())}")
+    assert shown.err.count("\n") == 1 and shown.err.count("ddp-course slurm: ") == 1
+
+
+@pytest.mark.parametrize("wrong", [{"nodes": 1.5}, {"nproc_per_node": "4"}, {"gpus_per_node": -2}])
+def test_a_wrong_job_is_refused(wrong: dict) -> None:
+    Path("train.py").write_text("")
+    with pytest.raises(LaunchError, match="not a number a job can ask for"):
+        sbatch_file(Job("train.py", **wrong))
+
+
+def test_the_cluster_leaves_no_process_and_no_file() -> None:
+    if missing := slurm_cluster.missing():
+        pytest.skip(missing)
+    before = os.environ.get("SLURM_CONF")
+    with slurm_cluster.cluster() as folder:
+        daemons = [p for p in psutil.Process().children() if p.name() in ("munged", "slurmctld", "slurmd")]
+        assert len(daemons) == 4
+    assert not folder.exists() and os.environ.get("SLURM_CONF") == before
+    assert not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in daemons)
