@@ -60,14 +60,7 @@ def _torchrun(shell: InteractiveShell, line: str, cell: str) -> None:
         print(_parser().format_help())
         return
     given = parse(_parser(), words)
-    options = Options(
-        given.file or "cell.py",
-        tuple(script_args),
-        given.nproc_per_node,
-        given.max_restarts,
-        given.timeout,
-        given.backend,
-    )
+    options = Options.parsed(given, given.file or "cell.py", script_args)
     if given.out and (not given.out.isidentifier() or keyword.iskeyword(given.out)):
         raise LaunchError(f"%%torchrun: --out {given.out} is not a variable name. Give a name such as run.")
     script = _script(given.file, line, cell)

@@ -153,11 +153,12 @@ def _ended_from_outside(run: Run, found: list[End]) -> Diagnosis:
 
 def _agent_log(run: Run) -> str:
     """The exception that ended the agent, if one did."""
-    try:
-        lines = (run.folder / "agent.log").read_text(errors="replace").strip().splitlines()
-    except OSError:
-        return ""
-    return next((line for line in reversed(lines) if "Error" in line.partition(":")[0] and line[0] != " "), "")
+    for log in sorted(run.folder.glob("**/agent.log")):
+        lines = log.read_text(errors="replace").strip().splitlines()
+        for line in reversed(lines):
+            if "Error" in line.partition(":")[0] and line[0] != " ":
+                return line
+    return ""
 
 
 def _warning(run: Run, found: list[End]) -> Diagnosis | None:

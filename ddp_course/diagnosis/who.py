@@ -127,9 +127,7 @@ class End:
 
 def ends(run: Run) -> list[End]:
     """How each rank ended in the last attempt; ranks that never started are left out."""
-    started = [rank for rank in run.ranks if rank.attempts]
-    last = max((rank.attempts[-1].number for rank in started), default=0)
-    found = [End(rank.rank, rank.attempts[-1]) for rank in started if rank.attempts[-1].number == last]
+    found = [End(rank.rank, rank.attempts[-1]) for rank in run.last_attempt]
     failed = [end.when for end in found if end.status == "failed" and end.when]
     for end in found:
         # The agent's own SIGKILL, for a rank that did not heed its SIGTERM.

@@ -96,7 +96,7 @@ def main(arguments: list[str], events_fd: int, warm: bool) -> int:
         def _popen(self, args: tuple, env: dict[str, str]) -> Any:
             start = _fork if warm else _spawn
             pid = start(args, env, events_fd)
-            rank, attempt = int(env["RANK"]), int(env["TORCHELASTIC_RESTART_COUNT"])
+            rank, attempt = int(env["RANK"]), int(env[worker.ATTEMPT_VARIABLE])
             return RankProcess(pid, rank, attempt, tell)
 
     # torchrun makes its workers through this name.

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
+import select
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-from typing import IO
+from dataclasses import asdict
+from typing import IO, Any
 
 from ddp_course.errors import LaunchError
 from ddp_course.launcher import processes
+from ddp_course.launcher.nodes import Job
 
 # What a process reads once, when it starts or imports torch: a warm server with other values is out of date.
 _READ_AT_START = (
@@ -138,6 +142,45 @@ def ended_early(warm: bool) -> LaunchError:
         "The process that starts the ranks ended before it started one. An environment variable that this Python or "
         f"PyTorch cannot take, or a broken installation (`ddp-course doctor`), does that. Its last words:\n{words}"
     )
+
+
+class Agents:
+    """The agents of one run, as the server on this machine starts them."""
+
+    def __init__(self, warm: bool) -> None:
+        self._warm = warm
+        self._socket = open_run(warm)
+        self._buffer = b""
+        self._news = select.poll()  # select.select() takes no file descriptor above 1023
+        self._news.register(self._socket, select.POLLIN)
+
+    def start(self, jobs: list[Job]) -> None:
+        self._request(do="start", agents=[asdict(job) for job in jobs])
+
+    def stop(self, grace: float) -> None:
+        self._request(do="stop", grace=grace)
+
+    def _request(self, **request: Any) -> None:
+        try:
+            self._socket.sendall((json.dumps(request) + "\n").encode())
+        except OSError:
+            pass  # the server is gone; the next read says so
+
+    def events(self, seconds: float) -> list[dict[str, Any]] | None:
+        if not self._news.poll(seconds * 1000):
+            return []
+        try:
+            data = self._socket.recv(1 << 16)
+        except OSError:
+            data = b""
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        return [json.loads(line) for line in lines] if data else None
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def ended_early(self) -> LaunchError:
+        return ended_early(self._warm)
 
 
 @atexit.register

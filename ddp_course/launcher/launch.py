@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
-import select
 import sys
 import time
 from pathlib import Path
 from typing import Any, Protocol
 
 from ddp_course.errors import LaunchError, LaunchInterrupted
-from ddp_course.launcher import agent, client, evidence, processes, transcript
+from ddp_course.launcher import client, evidence, processes, transcript, worker
 from ddp_course.launcher.folders import RunFolder
 from ddp_course.launcher.interrupts import Interrupts
 from ddp_course.launcher.live import Live
+from ddp_course.launcher.nodes import Job, Nodes
 from ddp_course.launcher.options import Options, parse, parser
 from ddp_course.launcher.run import Ranks, Run
 from ddp_course.launcher.views import Terminal, notebook_view
 
 _TICK = 0.02  # seconds between two looks at what the ranks wrote
 _GRACE = 0.7  # seconds a stopped run has to end by itself
+_PATIENCE = 3.0  # seconds that the other nodes have to end by themselves, once one has ended and they cannot go on
 
 
 def launch(
@@ -30,17 +30,40 @@ def launch(
     max_restarts: int = 0,
     timeout: float = 120.0,
     backend: str = "auto",
+    nnodes: int | str = 1,
+    node_rank: int | None = None,
+    rdzv_backend: str | None = None,
+    rdzv_endpoint: str | None = None,
+    rdzv_id: str | None = None,
+    rdzv_conf: str = "",
+    master_addr: str | None = None,
+    master_port: int | None = None,
+    return_after: float | None = None,
     warm: bool | None = None,
     check: bool = True,
 ) -> Run:
     """Start `script` with `args` on `nproc_per_node` ranks of this machine, as torchrun does, and wait.
 
+    `nnodes` agents are started, each with that many ranks, and meet as on several hosts: a number, or "MIN:MAX" for a
+    run that goes on with fewer; `return_after` seconds later a lost one comes back, once. With `node_rank` or
+    `rdzv_endpoint` only one agent is started, as torchrun would, and meets others. The names are torchrun's.
     `timeout` is in seconds. `backend` auto leaves the GPUs visible where each rank has one, and hides them
     otherwise, so that the script's process group uses gloo. `warm=False` starts every process anew.
     Raises LaunchError where the run cannot start, and where it failed unless `check` is False.
     Raises KeyboardInterrupt after an interrupt, when every process of the run has ended.
     """
-    options = Options(str(script), tuple(map(str, args)), nproc_per_node, max_restarts, timeout, backend)
+    nodes = Nodes(
+        nnodes,
+        node_rank,
+        rdzv_backend,
+        rdzv_endpoint,
+        rdzv_id,
+        rdzv_conf,
+        master_addr,
+        master_port,
+        return_after,
+    )
+    options = Options(str(script), tuple(map(str, args)), nproc_per_node, max_restarts, timeout, backend, nodes)
     run = start(options, view=notebook_view(show_transcript=False), warm=warm)
     diagnosis = run.diagnosis  # now, while its files and the script are as they were
     if diagnosis and check:
@@ -70,7 +93,7 @@ def start(options: Options, view: View | None, warm: bool | None = None) -> Run:
     with Interrupts() as interrupts:
         folder = RunFolder()
         try:
-            run = _Launch(options, folder.path, view, warm, interrupts).run()
+            run = _Launch(options, folder.path, view, client.Agents(warm), interrupts).run()
         finally:
             folder.close()
     if run.outcome == "interrupted":
@@ -78,33 +101,48 @@ def start(options: Options, view: View | None, warm: bool | None = None) -> Run:
     return run
 
 
+class Agents(Protocol):
+    """Something that starts a node's agent, tells what it says, and ends it."""
+
+    def start(self, jobs: list[Job]) -> None:
+        """Start an agent for each job. What becomes of it is told by `events`."""
+
+    def events(self, seconds: float) -> list[dict[str, Any]] | None:
+        """What has happened, waiting at most `seconds` for something. None when all has been told."""
+
+    def stop(self, grace: float) -> None:
+        """Ask the agents to end, and kill what is left after `grace` seconds (0: at once). Returns at once."""
+
+    def close(self) -> None:
+        """The run has ended. What still lives of it is killed."""
+
+    def ended_early(self) -> LaunchError:
+        """What to say where all ended before any agent was started."""
+
+
 class _Launch:
-    def __init__(self, options: Options, folder: Path, view: View | None, warm: bool, interrupts: Interrupts) -> None:
+    def __init__(self, options: Options, folder: Path, view: View | None, agents: Agents, interrupts: Interrupts):
         self._live = Live(options, folder)
         self._view = view
         self._options = options
         self._folder = folder
         self._interrupts = interrupts
-        self._buffer = b""
-        self._warm = warm
-        self._socket = client.open_run(warm)
-        self._news = select.poll()  # select.select() takes no file descriptor above 1023
-        self._news.register(self._socket, select.POLLIN)
+        self._agents = agents
 
     def run(self) -> Run:
         outcome = "lost"
         try:
-            self._request(do="start", agents=[self._job()])
+            self._agents.start([self._job(node) for node in self._options.nodes.here])
             outcome = self._watch()
             if outcome == "lost" and self._live.started is None:
                 if self._view:
                     self._view.drop()
-                raise client.ended_early(self._warm)
+                raise self._agents.ended_early()
             if outcome == "timeout":
                 evidence.collect(rank.record.attempts[-1] for rank in self._live.ranks if rank.record.attempts)
         finally:
             self._stop(_GRACE if outcome == "interrupted" else 0.0)
-            self._socket.close()
+            self._agents.close()
         run = self._finish(outcome)
         if self._view:
             self._view.close(run)
@@ -113,63 +151,52 @@ class _Launch:
                 attempt.close()
         return run
 
-    def _job(self) -> dict[str, Any]:
+    def _job(self, node: int) -> Job:
+        folder = self._live.folder_of(node)
+        folder.mkdir(mode=0o700, exist_ok=True)
         # PET_… are torchrun's options by another way: --nnodes and the like, for which the job's own are the answer.
         env = {name: value for name, value in client.environment().items() if not name.startswith("PET_")}
-        env.update({"DDP_COURSE_RUN_FOLDER": str(self._folder), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"})
-        loopback = "lo0" if sys.platform == "darwin" else "lo"
-        env.setdefault("GLOO_SOCKET_IFNAME", loopback)
-        env.setdefault("NCCL_SOCKET_IFNAME", loopback)
+        env.update({worker.FOLDER_VARIABLE: str(folder), "PYTORCH_NVML_BASED_CUDA_CHECK": "1"})
+        if self._options.nodes.on_loopback:
+            loopback = "lo0" if sys.platform == "darwin" else "lo"
+            env.setdefault("GLOO_SOCKET_IFNAME", loopback)
+            env.setdefault("NCCL_SOCKET_IFNAME", loopback)
         env.setdefault("KINETO_LOG_LEVEL", "99")  # else each use of the profiler writes the time to stderr
-        if self._options.hides_gpus:
-            env["CUDA_VISIBLE_DEVICES"] = ""
-        return {
-            "arguments": self._options.agent_arguments(self._folder.name, self._folder),
-            "env": env,
-            "cwd": str(Path.cwd()),
-            "log": str(self._folder / "agent.log"),
-        }
-
-    def _request(self, **request: Any) -> None:
-        try:
-            self._socket.sendall((json.dumps(request) + "\n").encode())
-        except OSError:
-            pass  # the server is gone; the next read says so
+        if (gpus := self._options.visible_gpus(node)) is not None:
+            env["CUDA_VISIBLE_DEVICES"] = gpus
+        arguments = self._options.agent_arguments(node, self._folder.name, folder)
+        return Job(node, arguments, env, str(Path.cwd()), str(folder / "agent.log"))
 
     def _watch(self) -> str:
         """Until the run has ended or its time is up. Returns the outcome."""
-        while not self._live.overdue():
+        live = self._live
+        while not live.overdue():
             if self._interrupts.pending:
                 return "interrupted"
             if not self._events(_TICK):
-                code = self._live.agent_exit
-                if code is None or code < 0 or code >= agent.SIGNALLED:
-                    return "lost"
-                return "failed" if code else "finished"
-            for rank in self._live.ranks:
+                return live.outcome()
+            if live.cannot_go_on() > _PATIENCE:
+                return live.outcome()
+            if back := live.returning():
+                self._agents.start([self._job(node) for node in back])
+            for rank in live.ranks:
                 rank.poll()
             if self._view:
-                self._view.update(self._live)
+                self._view.update(live)
         return "timeout"
 
     def _events(self, seconds: float) -> bool:
-        """Take in what the server tells within `seconds`. False when it has told everything."""
-        if not self._news.poll(seconds * 1000):
-            return True
-        try:
-            data = self._socket.recv(1 << 16)
-        except OSError:
-            data = b""
-        *lines, self._buffer = (self._buffer + data).split(b"\n")
-        for line in lines:
-            self._live.event(json.loads(line))
-        return bool(data)
+        """Take in what is told within `seconds`. False when everything has been."""
+        told = self._agents.events(seconds)
+        for event in told or ():
+            self._live.event(event)
+        return told is not None
 
     def _stop(self, grace: float) -> None:
-        """End every process of the run: ask, kill after `grace` seconds, without the server if it is silent."""
+        """End every process of the run: ask, kill after `grace` seconds, also where nobody answers."""
         if self._live.started is None:
             return  # nothing runs; the server finds the socket closed and starts nothing
-        self._request(do="stop", grace=grace)
+        self._agents.stop(grace)
         deadline = time.monotonic() + grace + 3
         while time.monotonic() < deadline and self._events(0.1):
             pass
@@ -187,10 +214,11 @@ class _Launch:
             outcome=outcome,
             seconds=time.monotonic() - live.began,
             timeout=self._options.timeout,
-            agent_exit=live.agent_exit,
+            agents=dict(live.agents),
         )
-        ended = f"✓ {_count(len(ranks))} finished" if run.ok else f"✗ {_ENDED[outcome]}"
-        run.transcript = transcript.transcript(run.command, ranks, run.cwd, ended, hide_tracebacks=not run.ok)
+        ended = f"✓ {_finished(run, self._options.nodes.several)}" if run.ok else f"✗ {_ENDED[outcome]}"
+        commands = {node: self._options.command_of(node) for node in self._options.nodes.here}
+        run.transcript = transcript.transcript(commands, ranks, run.cwd, ended, hide_tracebacks=not run.ok)
         return run
 
 
@@ -202,8 +230,16 @@ _ENDED = {
 }
 
 
-def _count(ranks: int) -> str:
-    return f"{ranks} rank" + "s" * (ranks != 1)
+def _finished(run: Run, several: bool) -> str:
+    ranks = run.last_attempt
+    said = _count(len(ranks), "rank")
+    if several:
+        said += f" on {_count(len({rank.node for rank in ranks}), 'node')}"
+    return f"{said} finished"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + "s" * (number != 1)
 
 
 def main(argv: list[str]) -> int:
@@ -213,14 +249,7 @@ def main(argv: list[str]) -> int:
     options_parser.add_argument("args", nargs="...", metavar="ARGS", help="the script's own arguments")
     try:
         given = parse(options_parser, argv)
-        options = Options(
-            given.script,
-            tuple(given.args),
-            given.nproc_per_node,
-            given.max_restarts,
-            given.timeout,
-            given.backend,
-        )
+        options = Options.parsed(given, given.script, given.args)
         run = start(options, view=Terminal())
     except LaunchError as error:
         print(f"ddp-course run: {error}", file=sys.stderr)

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ddp_course.launcher import agent
 from ddp_course.launcher.options import Options
 from ddp_course.launcher.run import Attempt, Rank
 
@@ -54,34 +55,89 @@ class Live:
     def __init__(self, options: Options, folder: Path) -> None:
         self.options = options
         self.folder = folder
-        self.ranks = [LiveRank(rank) for rank in range(options.nproc)]
+        self._ranks = {rank: LiveRank(rank) for rank in options.ranks}
         self.sessions: set[int] = set()
-        self.agent_exit: int | None = None
+        self.agents: dict[int, int | None] = {}  # node → exit code
         self.began = time.monotonic()
         self.began_at = time.time()
-        self.started: float | None = None  # when the agent was: a server may import torch before
+        self.started: float | None = None  # when the agents were: a server may import torch before
+        self._lost: dict[int, float] = {}  # node → when its agent ended badly
+
+    @property
+    def ranks(self) -> list[LiveRank]:
+        """In order."""
+        return [self._ranks[rank] for rank in sorted(self._ranks)]
+
+    def folder_of(self, node: int) -> Path:
+        """A folder for each node, where there are several."""
+        return self.folder / f"node-{node}" if self.options.nodes.several else self.folder
 
     def overdue(self) -> bool:
-        """Whether the time limit has passed. It counts from the start of the agent."""
+        """Whether the time limit has passed. It counts from the start of the agents."""
         if self.started is None:
             return time.monotonic() > self.began + _SERVER_STARTS_WITHIN
         return time.monotonic() > self.started + self.options.timeout
 
     def event(self, event: dict[str, Any]) -> None:
-        kind = event["event"]
+        """Take in what is told of an agent (of `node`) or a rank."""
+        kind, node = event["event"], event.get("node", 0)
         if kind in ("agent", "rank"):
             self.sessions.add(event["pid"])
             self.started = self.started or time.monotonic()
-        if kind == "rank":
-            base = self.folder / f"attempt-{event['attempt']}" / f"rank-{event['rank']}"
-            rank = self.ranks[event["rank"]]
-            rank.record.attempts.append(Attempt(event["attempt"], event["pid"], base))
+        if kind == "agent":
+            self.agents[node] = None
+            self._lost.pop(node, None)
+        elif kind == "rank":
+            rank = self._ranks.setdefault(event["rank"], LiveRank(event["rank"]))
+            base = self.folder_of(node) / f"attempt-{event['attempt']}" / f"rank-{event['rank']}"
+            rank.record.attempts.append(Attempt(event["attempt"], event["pid"], base, node))
             rank.state = "running"
         elif kind == "exit":
-            rank = self.ranks[event["rank"]]
-            attempt = rank.record.attempts[-1]
+            rank = self._ranks[event["rank"]]
+            attempt = next(one for one in rank.record.attempts if one.number == event["attempt"])
             attempt.exit_code, attempt.peak_bytes = event["code"], event["peak_bytes"]
             attempt.ended_ns = event["time_ns"]
             rank.state = "done" if event["code"] == 0 else "failed"
         elif kind == "agent_exit":
-            self.agent_exit = event["code"]
+            self.agents[node] = event["code"]
+            if event["code"]:
+                self._lost[node] = time.monotonic()
+                self._take_down(node)
+
+    def _take_down(self, node: int) -> None:
+        for rank in self._ranks.values():
+            if rank.state == "running" and rank.record.node == node:
+                rank.state = "failed"
+
+    def returning(self) -> list[int]:
+        """The nodes whose agent was killed so long ago that they come back now."""
+        after, now = self.options.nodes.return_after, time.monotonic()
+        if after is None:
+            return []
+        due = [n for n, at in self._lost.items() if n and was_signalled(self.agents[n]) and now > at + after]
+        for node in due:
+            del self._lost[node]
+        return due
+
+    def cannot_go_on(self) -> float:
+        """Seconds since so many nodes are lost that the others cannot finish without them; 0 where they can."""
+        nodes = self.options.nodes
+        if not self._lost:
+            return 0.0
+        left = len(self.agents) - len(self._lost)
+        doomed = 0 in self._lost or left < nodes.limits[0]  # node 0 serves the rendezvous
+        return time.monotonic() - min(self._lost.values()) if doomed else 0.0
+
+    def outcome(self) -> str:
+        """finished, failed or lost, by how the agents ended."""
+        codes = list(self.agents.values())
+        finished = codes.count(0)
+        if any(was_signalled(code) for code in codes) or not codes:
+            enough = self.options.nodes.elastic and finished >= self.options.nodes.limits[0]
+            return "finished" if enough and all(code == 0 or was_signalled(code) for code in codes) else "lost"
+        return "finished" if finished == len(codes) else "failed"
+
+
+def was_signalled(code: int | None) -> bool:
+    """Whether an agent was ended by a signal, or left no exit code."""
+    return code is None or code < 0 or code >= agent.SIGNALLED

@@ -7,7 +7,8 @@ import difflib
 import operator
 import os
 import shlex
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import NoReturn
@@ -15,10 +16,11 @@ from typing import NoReturn
 from ddp_course.errors import LaunchError
 from ddp_course.launcher import gpus, worker
 from ddp_course.launcher.folders import here
+from ddp_course.launcher.nodes import Nodes
 
 BACKENDS = ("auto", "gloo", "nccl")
 MOST_RANKS = 1024
-RENDEZVOUS = "ddp-course-loopback"  # ddp_course/rendezvous.py, found by torchrun through its entry point
+RENDEZVOUS = "ddp-course-loopback"  # rendezvous.py, found by torchrun through its entry point
 
 
 def _gpu_count() -> int:
@@ -40,6 +42,7 @@ class Options:
     max_restarts: int = 0
     timeout: float = 120.0
     backend: str = "auto"
+    nodes: Nodes = field(default_factory=Nodes)
 
     @property
     def nproc(self) -> int:
@@ -61,7 +64,7 @@ class Options:
             ) from None
         if ranks < 1:
             raise LaunchError(f"--nproc-per-node={given}: a run needs at least 1 rank. Give 1 or more.")
-        if ranks > MOST_RANKS:
+        if ranks * len(self.nodes.here) > MOST_RANKS:
             raise LaunchError(f"--nproc-per-node={given}: more than {MOST_RANKS:,} ranks do not start on one machine.")
         return ranks
 
@@ -71,11 +74,35 @@ class Options:
         if self.backend == "nccl":
             return False
         found = _gpu_count()
-        return found > 0 and (self.backend == "gloo" or self.nproc > found)
+        return found > 0 and (self.backend == "gloo" or self.ranks_here > found)
+
+    @property
+    def ranks(self) -> range:
+        """The ranks that will run here, as far as that is known before they start."""
+        if self.nodes.joins:
+            first = (self.nodes.node_rank or 0) * self.nproc
+            return range(first, first + self.nproc) if self.nodes.backend == "static" else range(0)
+        return range(self.ranks_here)
+
+    @property
+    def ranks_here(self) -> int:
+        """The most ranks that run on this machine at once."""
+        return self.nproc * len(self.nodes.here)
+
+    def visible_gpus(self, node: int) -> str | None:
+        """CUDA_VISIBLE_DEVICES for a node; None where it stays as it is. Nodes on one machine divide its GPUs."""
+        if self.hides_gpus:
+            return ""
+        if not self.nodes.several or not (found := _gpu_count()):
+            return None
+        given = os.environ.get("CUDA_VISIBLE_DEVICES")
+        names = given.split(",") if given else list(map(str, range(found)))
+        return ",".join(names[node * self.nproc : (node + 1) * self.nproc])
 
     def check(self) -> None:
         """Raise LaunchError, before anything starts, where the run cannot work."""
-        ranks, folder = self.nproc, here()
+        self.nodes.check()
+        ranks, folder = self.ranks_here, here()
         if self.backend not in BACKENDS:
             raise LaunchError(f"--backend={self.backend}: no such backend here. Give one of {', '.join(BACKENDS)}.")
         if self.backend == "nccl" and ranks > (found := _gpu_count()):
@@ -98,20 +125,24 @@ class Options:
 
     @property
     def command(self) -> str:
-        """The line that starts the same ranks from a terminal in this folder."""
-        words = ["torchrun", "--standalone", f"--nproc-per-node={self.nproc_per_node}"]
+        """What starts the same ranks from a terminal in this folder: a line for each node that is started here."""
+        return "\n".join(map(self.command_of, self.nodes.here))
+
+    def command_of(self, node: int) -> str:
+        """The line for one node."""
+        words = ["torchrun", *self.nodes.words(node), f"--nproc-per-node={self.nproc_per_node}"]
         if self.max_restarts:
             words.append(f"--max-restarts={self.max_restarts}")
-        prefix = "CUDA_VISIBLE_DEVICES= " if self.hides_gpus else ""
+        gpus = self.visible_gpus(node)
+        prefix = "" if gpus is None else f"CUDA_VISIBLE_DEVICES={gpus} "
         return prefix + shlex.join([*words, self.script, *self.args])
 
-    def agent_arguments(self, run_id: str, folder: Path) -> list[str]:
-        """torchrun's arguments as the agent gets them."""
+    def agent_arguments(self, node: int, run_id: str, folder: Path) -> list[str]:
+        """torchrun's arguments as the agent of a node gets them."""
         return [
+            *self.nodes.agent_words(node, RENDEZVOUS, run_id),
             f"--nproc-per-node={self.nproc}",
             f"--max-restarts={self.max_restarts}",
-            f"--rdzv-backend={RENDEZVOUS}",
-            f"--rdzv-id={run_id}",
             "--monitor-interval=0.02",
             "--shutdown-timeout=3",
             f"--log-dir={folder / 'torchrun'}",
@@ -119,6 +150,14 @@ class Options:
             str(Path(self.script)),
             *self.args,
         ]
+
+    @classmethod
+    def parsed(cls, given: argparse.Namespace, script: str, args: Iterable[str]) -> Options:
+        """The options that `parser` found. Raises LaunchError where --standalone contradicts the others."""
+        nodes = Nodes(**{field.name: getattr(given, field.name) for field in fields(Nodes)})
+        if given.standalone and (nodes.most > 1 or nodes.joins):
+            raise LaunchError("--standalone is for one node that meets no other. Leave it out.")
+        return cls(script, tuple(args), given.nproc_per_node, given.max_restarts, given.timeout, given.backend, nodes)
 
     def with_script(self, script: str) -> Options:
         return replace(self, script=script)
@@ -149,7 +188,8 @@ def parser(prog: str) -> argparse.ArgumentParser:
         metavar="N",
         help="restarts of all ranks after a failure (default 0)",
     )
-    result.add_argument("--standalone", action="store_true", help="one machine; always so here, accepted as torchrun's")
+    result.add_argument("--standalone", action="store_true", help="one node that meets no other; so without --nnodes")
+    _add_node_options(result, names)
     result.add_argument(
         "--timeout",
         type=float,
@@ -161,6 +201,28 @@ def parser(prog: str) -> argparse.ArgumentParser:
         "--backend", default="auto", choices=BACKENDS, help="auto: NCCL where each rank has a GPU, else gloo"
     )
     return result
+
+
+def _add_node_options(result: argparse.ArgumentParser, names: Callable[[str], list[str]]) -> None:
+    nodes = result.add_argument_group(
+        "nodes", "All of them start on this machine, unless --node-rank or an endpoint says which one this is."
+    )
+    nodes.add_argument(
+        "--nnodes", default="1", metavar="N", help="agents: a number, or MIN:MAX for a run that goes on with fewer"
+    )
+    nodes.add_argument(*names("node-rank"), type=int, metavar="K", help="start node K only (static rendezvous)")
+    nodes.add_argument(*names("master-addr"), metavar="HOST", help="where node 0 listens (static; default 127.0.0.1)")
+    nodes.add_argument(*names("master-port"), type=int, metavar="PORT", help="its port (static; default 29500)")
+    nodes.add_argument(*names("rdzv-backend"), metavar="NAME", help="c10d (default), or static as with --master-…")
+    nodes.add_argument(*names("rdzv-endpoint"), metavar="HOST:PORT", help="join the agents that meet there")
+    nodes.add_argument(*names("rdzv-id"), metavar="NAME", help="a name that the agents of one run share")
+    nodes.add_argument(*names("rdzv-conf"), default="", metavar="K=V,…", help="last_call_timeout=5 and the like")
+    nodes.add_argument(
+        *names("return-after"),
+        type=float,
+        metavar="S",
+        help="start a lost node again after S seconds, once, as a cluster would (with MIN:MAX)",
+    )
 
 
 def parse(result: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:

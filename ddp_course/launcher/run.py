@@ -29,6 +29,7 @@ class Attempt:
     number: int
     pid: int
     base: Path
+    node: int = 0
     exit_code: int | None = None
     peak_bytes: int = 0
     ended_ns: int = 0
@@ -89,6 +90,11 @@ class Rank:
             return signals.Signals(-self.exit_code).name
         except ValueError:
             return f"signal {-self.exit_code}"
+
+    @property
+    def node(self) -> int:
+        """The node it ran on, in its last attempt: 0 where there is one node."""
+        return self.attempts[-1].node if self.attempts else 0
 
     @property
     def stdout(self) -> str:
@@ -159,12 +165,19 @@ class Run:
     seconds: float
     timeout: float
     transcript: str = ""
-    agent_exit: int | None = None
+    agents: dict[int, int | None] = field(default_factory=dict)  # node → its agent's exit code
 
     @property
     def ok(self) -> bool:
         """Whether every rank ended with exit code 0."""
         return self.outcome == "finished"
+
+    @property
+    def last_attempt(self) -> list[Rank]:
+        """The ranks that took part in the last attempt: all of them, unless the run went on with fewer nodes."""
+        started = [rank for rank in self.ranks if rank.attempts]
+        last = max((rank.attempts[-1].number for rank in started), default=0)
+        return [rank for rank in started if rank.attempts[-1].number == last]
 
     @property
     def reports(self) -> Reports:

@@ -31,7 +31,7 @@ class _Run:
 
     socket: socket.socket
     agents: dict[int, int] = field(default_factory=dict)  # pid → node
-    sessions: set[int] = field(default_factory=set)
+    sessions: dict[int, set[int]] = field(default_factory=dict)  # node → leaders
     since: float = field(default_factory=time.time)
     kill_at: float | None = None
 
@@ -99,8 +99,8 @@ class Server:
             request = json.loads(buffer[:end])
             del buffer[: end + 1]
             if request["do"] == "start":
-                for node, job in enumerate(request["agents"]):
-                    self._start(run, node, job)
+                for job in request["agents"]:
+                    self._start(run, job)
             elif request["do"] == "stop":
                 self._stop(run, request["grace"])
 
@@ -111,20 +111,21 @@ class Server:
         except BlockingIOError:
             return False
 
-    def _start(self, run: _Run, node: int, job: dict[str, Any]) -> None:
+    def _start(self, run: _Run, job: dict[str, Any]) -> None:
+        node = job["node"]
         events, events_write = os.pipe()
         try:
             pid = (self._fork if self._warm else self._spawn)(job, events_write)
         finally:
             os.close(events_write)
         run.agents[pid] = node
-        run.sessions.add(pid)
+        run.sessions.setdefault(node, set()).add(pid)
         run.tell(event="agent", node=node, pid=pid)
         stream = os.fdopen(events, "rb", buffering=0)
         buffer = bytearray()
-        self._selector.register(stream, selectors.EVENT_READ, lambda: self._event(run, stream, buffer))
+        self._selector.register(stream, selectors.EVENT_READ, lambda: self._event(run, node, stream, buffer))
 
-    def _event(self, run: _Run, stream: Any, buffer: bytearray) -> None:
+    def _event(self, run: _Run, node: int, stream: Any, buffer: bytearray) -> None:
         data = stream.read(1 << 16)
         if not data:
             self._selector.unregister(stream)
@@ -135,8 +136,8 @@ class Server:
             event = json.loads(buffer[:end])
             del buffer[: end + 1]
             if event["event"] == "rank":
-                run.sessions.add(event["pid"])
-            run.tell(**event)
+                run.sessions[node].add(event["pid"])
+            run.tell(node=node, **event)
 
     def _spawn(self, job: dict[str, Any], events_fd: int) -> int:
         with open(job["log"], "ab") as log:
@@ -209,6 +210,8 @@ class Server:
             for run in [run for run in self._runs if pid in run.agents]:
                 node = run.agents.pop(pid)
                 self._drain_events()
+                if run.agents:  # a node that is lost takes all its processes with it
+                    processes.end_sessions(run.sessions[node], run.since)
                 run.tell(event="agent_exit", node=node, code=os.waitstatus_to_exitcode(status))
                 if not run.agents:
                     self._end(run)
@@ -223,7 +226,7 @@ class Server:
         if run not in self._runs:
             return
         self._runs.remove(run)
-        processes.end_sessions(run.sessions, run.since)
+        processes.end_sessions(set().union(*run.sessions.values()), run.since)
         if sys.platform == "linux":
             processes.end_adopted({pid for other in self._runs for pid in other.agents})
         self._reap()

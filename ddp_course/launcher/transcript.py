@@ -25,18 +25,28 @@ _TORCH_LOG = re.compile(
 )
 
 
-def transcript(command: str, ranks: list[Rank], cwd: Path, ended: str, hide_tracebacks: bool = False) -> str:
-    """The whole text. `ended` is its last line; tracebacks that the diagnosis shows are left out on request."""
-    lines = [f"$ {command}"]
+def transcript(
+    commands: dict[int, str], ranks: list[Rank], cwd: Path, ended: str, hide_tracebacks: bool = False
+) -> str:
+    """The whole text: what each node is started with, and below it what its ranks wrote.
+
+    `ended` is its last line; tracebacks that the diagnosis shows are left out on request.
+    """
+    lines = []
     budget = max(4, (LINES - 8) // (2 * max(1, len(ranks))))
-    for rank in ranks:
-        for attempt in rank.attempts:
-            if attempt.number:
-                lines.append(f"rank {rank.rank} ↻ attempt {attempt.number + 1}")
-            lines += _stream(rank.rank, attempt, "out", budget, cwd)
-            without = _traceback(rank.rank, attempt) if hide_tracebacks else None
-            lines += _stream(rank.rank, attempt, "err", budget, cwd, without)
+    for node, command in commands.items():
+        lines.append(f"$ {command}" if len(commands) == 1 else f"node {node} $ {command}")
+        for rank in ranks:
+            for attempt in rank.attempts:
+                if len(commands) == 1 or attempt.node == node:
+                    lines += _attempt(rank.rank, attempt, budget, cwd, hide_tracebacks)
     return "\n".join([*lines, ended])
+
+
+def _attempt(rank: int, attempt: Attempt, budget: int, cwd: Path, hide_tracebacks: bool) -> list[str]:
+    lines = [f"rank {rank} ↻ attempt {attempt.number + 1}"] if attempt.number else []
+    lines += _stream(rank, attempt, "out", budget, cwd)
+    return lines + _stream(rank, attempt, "err", budget, cwd, _traceback(rank, attempt) if hide_tracebacks else None)
 
 
 def _stream(

@@ -30,7 +30,7 @@ from ddp_course.launcher import (
     reporting,  # now: the script's folder may hold a ddp_course.py
 )
 
-FOLDER_VARIABLE = "DDP_COURSE_RUN_FOLDER"
+FOLDER_VARIABLE, ATTEMPT_VARIABLE = "DDP_COURSE_RUN_FOLDER", "DDP_COURSE_ATTEMPT"
 _PR_SET_PDEATHSIG = 1
 _RESERVE, _RESERVE_BYTES = ".reserve", 1 << 15
 _EARLY = {"abc", "codecs", "encodings", "genericpath", "io", "os", "posixpath", "site", "stat", "zipimport"}
@@ -56,7 +56,7 @@ class RankFiles:
     """The files of one rank of one attempt, in the run's folder."""
 
     def __init__(self, folder: Path) -> None:
-        rank, attempt = os.environ.get("RANK", "0"), os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        rank, attempt = os.environ.get("RANK", "0"), os.environ.pop(ATTEMPT_VARIABLE)
         self._base = folder / f"attempt-{attempt}" / f"rank-{rank}"
         self._base.parent.mkdir(mode=0o700, exist_ok=True)
         self._owner = os.getpid()
