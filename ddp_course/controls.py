@@ -1,14 +1,16 @@
-"""Controls that answer at once: sliders above a text worked out from them. In a stored notebook, the text alone."""
+"""Controls that answer at once: sliders above a text, and where there is one a picture, worked out from them."""
 
 from __future__ import annotations
 
 import html
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ddp_course.decision import choose
 from ddp_course.memory import GB, GIB, fp32_adamw, mixed_adam
+from ddp_course.scaling import PUBLISHED, Cluster, Job, Link, strong, weak
 
 if TYPE_CHECKING:
     from ddp_course.pictures.base import Picture
@@ -27,17 +29,23 @@ class Choice(NamedTuple):
 class Control:
     """Sliders and the text that `answer` makes of their values. As a cell's last line it shows itself.
 
-    `choices` maps the names of `answer`'s arguments to sliders. Where no kernel runs, a notebook shows the start.
+    `choices` maps the names of `answer`'s arguments to sliders; `draw` takes the same ones and makes a picture, which
+    stands above the text. Where no kernel runs, a notebook shows the start.
     """
 
-    def __init__(self, choices: Mapping[str, Choice], answer: Callable[..., str]) -> None:
+    def __init__(
+        self, choices: Mapping[str, Choice], answer: Callable[..., str], draw: Callable[..., Picture] | None = None
+    ) -> None:
         self._choices = dict(choices)
         self._answer = answer
+        self._draw = draw
 
     def text(self, **chosen: str) -> str:
         """The answer for these positions of the sliders, by their texts; the others stand at their start."""
-        values = {n: c.values[chosen.get(n, c.start)] for n, c in self._choices.items()}
-        return self._answer(**values)
+        return self._answer(**self._values(chosen))
+
+    def _values(self, chosen: Mapping[str, str]) -> dict[str, Any]:
+        return {n: c.values[chosen.get(n, c.start)] for n, c in self._choices.items()}
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{choice.label} {choice.start}" for choice in self._choices.values())
@@ -47,6 +55,7 @@ class Control:
         """The sliders above the text, as widgets."""
         import ipywidgets
 
+        from ddp_course.pictures.base import image
         from ddp_course.slider_widget import Slider
 
         sliders = {
@@ -56,16 +65,23 @@ class Control:
         shown = ipywidgets.HTML()
 
         def show(_: Any = None) -> None:
-            text = html.escape(self.text(**{name: slider.value for name, slider in sliders.items()}))
-            shown.value = f'<pre role="status" aria-live="polite" style="{_TEXT}">{text}</pre>'
+            chosen = {name: slider.value for name, slider in sliders.items()}
+            text = f'<pre role="status" aria-live="polite" style="{_TEXT}">{html.escape(self.text(**chosen))}</pre>'
+            shown.value = (image(drawn._repr_png_(), drawn.caption) if (drawn := self._drawn(chosen)) else "") + text
 
         for slider in sliders.values():
             slider.observe(show, names="value")
         show()
         return ipywidgets.VBox([*sliders.values(), shown])
 
-    def picture(self) -> Picture:
-        """The control as it starts, for where no kernel runs."""
+    def _drawn(self, chosen: Mapping[str, str]) -> Picture | None:
+        return self._draw(**self._values(chosen)) if self._draw else None
+
+    def picture(self, **chosen: str) -> Picture:
+        """What it draws at these positions. Without a drawing of its own: the control as it starts, which a notebook
+        shows where no kernel runs."""
+        if drawn := self._drawn(chosen):
+            return drawn
         from ddp_course.pictures.control import control
 
         return control([(c.label, list(c.values), c.start) for c in self._choices.values()], self.text())
@@ -126,3 +142,51 @@ def decision_control() -> Control:
         "between_gb_s": Choice("link between nodes", _numbers("GB/s", (1, 3, 12, 25, 50, 100)), "50 GB/s"),
     }
     return Control(choices, answer)
+
+
+_INSIDE = Link(5e-6, 1 / 450e9)  # NVLink 4
+_CAPS = {"1 MiB": 1 << 20, "5 MiB": 5 << 20, "25 MiB": 25 << 20, "100 MiB": 100 << 20, "no limit": float("inf")}
+
+
+def scaling_model() -> Control:
+    """Efficiency on 8 to 1,024 GPUs: the step on one GPU, gradient, network and buckets in; a picture out.
+
+    Relative to one node of 8 GPUs with NVLink 4 inside; published measurements beside, each with its own network.
+    """
+
+    def curves(
+        compute: float, parameters: float, network: float, alpha: float, bucket: float
+    ) -> dict[str, list[float]]:
+        from ddp_course.pictures.scaling import GPUS
+
+        cluster = Cluster(_INSIDE, Link(alpha, 8 / (network * 1e9)))
+        job = Job(compute, 4 * parameters, bucket=bucket)
+        late = replace(job, overlap=False)
+        return {
+            "weak scaling": [weak(job, cluster, n, 8) for n in GPUS],
+            "weak, nothing hidden": [weak(late, cluster, n, 8) for n in GPUS],
+            "strong scaling": [strong(job, cluster, n, 8) for n in GPUS],
+        }
+
+    def answer(**values: float) -> str:
+        from ddp_course.pictures.scaling import GPUS
+
+        head = f"{'GPUs':20}" + "".join(f"{n:>7,}" for n in GPUS)
+        rows = [f"{name:20}" + "".join(f"{v:>7.0%}" for v in row) for name, row in curves(**values).items()]
+        return "\n".join([head, *rows])
+
+    def draw(**values: float) -> Picture:
+        from ddp_course.pictures.scaling import efficiencies
+
+        return efficiencies(curves(**values), PUBLISHED)
+
+    models = {"2.5 M": 2.5e6, "25 M": 25e6, "138 M": 138e6, "350 M": 350e6, "1.5 B": 1.5e9}
+    networks = (1, 10, 25, 50, 100, 200, 400, 800, 3200)
+    choices = {
+        "compute": Choice("step on one GPU", {f"{ms} ms": ms / 1e3 for ms in (10, 30, 100, 165, 400, 1000)}, "165 ms"),
+        "parameters": Choice("parameters, fp32", models, "25 M"),
+        "network": Choice("network of a node", _numbers("Gb/s", networks), "50 Gb/s"),
+        "alpha": Choice("latency α", {f"{us} µs": us / 1e6 for us in (1, 5, 20, 100, 500)}, "20 µs"),
+        "bucket": Choice("bucket cap", _CAPS, "25 MiB"),
+    }
+    return Control(choices, answer, draw)

