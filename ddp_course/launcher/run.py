@@ -38,6 +38,16 @@ class Attempt:
     _tails: dict[str, Tail] = field(default_factory=dict, repr=False)
     _kept: dict[str, bytes] = field(default_factory=dict, repr=False)
 
+    @property
+    def signal(self) -> str | None:
+        """The name of the signal that ended it (SIGKILL …), or None."""
+        if self.exit_code is None or self.exit_code >= 0:
+            return None
+        try:
+            return signals.Signals(-self.exit_code).name
+        except ValueError:
+            return f"signal {-self.exit_code}"
+
     def path(self, kind: str) -> Path:
         """The file of a kind: out, err, reports, error, stacks, collectives or ask."""
         return self.base.with_suffix(f".{kind}")
@@ -84,12 +94,7 @@ class Rank:
     @property
     def signal(self) -> str | None:
         """The name of the signal that ended the rank (SIGKILL …), or None."""
-        if self.exit_code is None or self.exit_code >= 0:
-            return None
-        try:
-            return signals.Signals(-self.exit_code).name
-        except ValueError:
-            return f"signal {-self.exit_code}"
+        return self.attempts[-1].signal if self.attempts else None
 
     @property
     def node(self) -> int:

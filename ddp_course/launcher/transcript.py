@@ -34,8 +34,8 @@ def transcript(
     """
     lines = []
     budget = max(4, (LINES - 8) // (2 * max(1, len(ranks))))
-    for node, command in commands.items():
-        lines.append(f"$ {command}" if len(commands) == 1 else f"node {node} $ {command}")
+    for node, prompt in prompts(commands).items():
+        lines.append(prompt)
         for rank in ranks:
             for attempt in rank.attempts:
                 if len(commands) == 1 or attempt.node == node:
@@ -43,10 +43,24 @@ def transcript(
     return "\n".join([*lines, ended])
 
 
+def prompts(commands: dict[int, str]) -> dict[int, str]:
+    """Each node's command as its terminal shows it."""
+    if len(commands) == 1:
+        return {node: f"$ {command}" for node, command in commands.items()}
+    return {node: f"node {node} $ {command}" for node, command in commands.items()}
+
+
 def _attempt(rank: int, attempt: Attempt, budget: int, cwd: Path, hide_tracebacks: bool) -> list[str]:
+    """Of an attempt that was followed by another: how a signal ended it, and no traceback of a mere victim."""
+    from ddp_course.diagnosis.who import End
+
     lines = [f"rank {rank} ↻ attempt {attempt.number + 1}"] if attempt.number else []
     lines += _stream(rank, attempt, "out", budget, cwd)
-    return lines + _stream(rank, attempt, "err", budget, cwd, _traceback(rank, attempt) if hide_tracebacks else None)
+    hide = hide_tracebacks or End(rank, attempt).status == "lost"
+    lines += _stream(rank, attempt, "err", budget, cwd, _traceback(rank, attempt) if hide else None)
+    if attempt.signal not in (None, "SIGTERM", "SIGINT") and not hide_tracebacks:
+        lines.append(f"rank {rank} ✗ {attempt.signal}")
+    return lines
 
 
 def _stream(
