@@ -1,7 +1,8 @@
 """torchrun's own agent for one node, with two things added: ranks are forked from a process that has
 already imported torch (warm), and every start and end of a rank is told to the launcher.
 
-Cold, it is a program: `ddp_course.launcher.agent EVENTS_FD TORCHRUN_OPTIONS worker.py SCRIPT [ARGS]`.
+Cold, it is a program: `ddp_course.launcher.agent EVENTS TORCHRUN_OPTIONS worker.py SCRIPT [ARGS]`, with EVENTS a file
+descriptor, or a file in a folder that another machine reads too.
 Warm, the server forks a child that calls `main`.
 """
 
@@ -160,7 +161,9 @@ def _close_inherited_files() -> None:
 
 if __name__ == "__main__":
     worker.die_with_parent()
-    code = main(sys.argv[2:], int(sys.argv[1]), warm=False)
+    where = sys.argv[1]
+    events = int(where) if where.isdecimal() else os.open(where, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    code = main(sys.argv[2:], events, warm=False)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # taking torch down in good order takes half a second and serves nobody

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,7 +14,7 @@ from ddp_course.launcher import client, evidence, processes, transcript, worker
 from ddp_course.launcher.folders import RunFolder
 from ddp_course.launcher.interrupts import Interrupts
 from ddp_course.launcher.live import Live
-from ddp_course.launcher.nodes import Job, Nodes
+from ddp_course.launcher.nodes import Host, Job, Nodes
 from ddp_course.launcher.options import Options, parse, parser
 from ddp_course.launcher.run import Ranks, Run
 from ddp_course.launcher.views import Terminal, notebook_view
@@ -39,6 +40,7 @@ def launch(
     master_addr: str | None = None,
     master_port: int | None = None,
     return_after: float | None = None,
+    hosts: Sequence[Host] = (),
     warm: bool | None = None,
     check: bool = True,
 ) -> Run:
@@ -46,7 +48,8 @@ def launch(
 
     `nnodes` agents are started, each with that many ranks, and meet as on several hosts: a number, or "MIN:MAX" for a
     run that goes on with fewer; `return_after` seconds later a lost one comes back, once. With `node_rank` or
-    `rdzv_endpoint` only one agent is started, as torchrun would, and meets others. The names are torchrun's.
+    `rdzv_endpoint` only one agent is started, as torchrun would, and meets others. The names are torchrun's. `hosts`
+    puts each agent on a host of its own (`ddp_course.two_hosts`).
     `timeout` is in seconds. `backend` auto leaves the GPUs visible where each rank has one, and hides them
     otherwise, so that the script's process group uses gloo. `warm=False` starts every process anew.
     Raises LaunchError where the run cannot start, and where it failed unless `check` is False.
@@ -62,6 +65,7 @@ def launch(
         master_addr,
         master_port,
         return_after,
+        tuple(hosts),
     )
     options = Options(str(script), tuple(map(str, args)), nproc_per_node, max_restarts, timeout, backend, nodes)
     run = start(options, view=notebook_view(show_transcript=False), warm=warm)
@@ -89,7 +93,7 @@ class View(Protocol):
 def start(options: Options, view: View | None, warm: bool | None = None) -> Run:
     """Run `options` and wait for the end, showing it in `view`. Raises LaunchError only where nothing started."""
     options.check()
-    warm = client.can_fork() if warm is None else warm
+    warm = client.can_fork() and not options.nodes.hosts if warm is None else warm
     with Interrupts() as interrupts:
         folder = RunFolder()
         try:
@@ -164,8 +168,12 @@ class _Launch:
         env.setdefault("KINETO_LOG_LEVEL", "99")  # else each use of the profiler writes the time to stderr
         if (gpus := self._options.visible_gpus(node)) is not None:
             env["CUDA_VISIBLE_DEVICES"] = gpus
+        enter: tuple[str, ...] = ()
+        if hosts := self._options.nodes.hosts:
+            enter = hosts[node].enter
+            env["GLOO_SOCKET_IFNAME"] = env["NCCL_SOCKET_IFNAME"] = hosts[node].interface
         arguments = self._options.agent_arguments(node, self._folder.name, folder)
-        return Job(node, arguments, env, str(Path.cwd()), str(folder / "agent.log"))
+        return Job(node, arguments, env, str(Path.cwd()), str(folder / "agent.log"), enter)
 
     def _watch(self) -> str:
         """Until the run has ended or its time is up. Returns the outcome."""
@@ -217,8 +225,9 @@ class _Launch:
             agents=dict(live.agents),
         )
         ended = f"✓ {_finished(run, self._options.nodes.several)}" if run.ok else f"✗ {_ENDED[outcome]}"
-        commands = {node: self._options.command_of(node) for node in self._options.nodes.here}
-        run.transcript = transcript.transcript(commands, ranks, run.cwd, ended, hide_tracebacks=not run.ok)
+        run.transcript = transcript.transcript(
+            self._options.commands, ranks, run.cwd, ended, hide_tracebacks=not run.ok
+        )
         return run
 
 

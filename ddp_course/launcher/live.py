@@ -68,6 +68,15 @@ class Live:
         """In order."""
         return [self._ranks[rank] for rank in sorted(self._ranks)]
 
+    @property
+    def named_ranks(self) -> list[tuple[str, LiveRank]]:
+        """Each with what to call it: `rank 2`, with its node where there are several."""
+        named = []
+        for rank in self.ranks:
+            node = rank.record.node if rank.record.attempts else rank.record.rank // self.options.nproc
+            named.append((f"node {node} " * self.options.nodes.several + f"rank {rank.record.rank}", rank))
+        return named
+
     def folder_of(self, node: int) -> Path:
         """A folder for each node, where there are several."""
         return self.folder / f"node-{node}" if self.options.nodes.several else self.folder

@@ -21,6 +21,16 @@ def is_loopback(host: str) -> bool:
 
 
 @dataclass(frozen=True)
+class Host:
+    """Where a node runs that is not this machine as it is: its name, its network interface, and the words to put
+    before a command that is to run there."""
+
+    name: str
+    interface: str
+    enter: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Nodes:
     """The options about nodes, None where they were not given.
 
@@ -37,6 +47,7 @@ class Nodes:
     master_addr: str | None = None
     master_port: int | None = None
     return_after: float | None = None
+    hosts: tuple[Host, ...] = ()
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -100,6 +111,8 @@ class Nodes:
             raise LaunchError(
                 "--master-addr and --master-port belong to --rdzv-backend=static. With c10d, give --rdzv-endpoint."
             )
+        if self.hosts and (self.joins or len(self.hosts) != most):
+            raise LaunchError(f"{len(self.hosts)} hosts with --nnodes={self.nnodes}: give a host for each node.")
         if self.return_after is not None and not (self.elastic and not self.joins and self.return_after >= 0):
             raise LaunchError(
                 "--return-after: seconds after which a lost node is started again; it needs --nnodes=MIN:MAX."
@@ -109,6 +122,9 @@ class Nodes:
         """Where the agents meet. '' for nodes that are all here and may choose a port of their own."""
         if self.rdzv_endpoint is not None:
             return self.rdzv_endpoint
+        if self.hosts:
+            port = (self.master_port or STATIC_PORT) if self.backend == "static" else C10D_PORT
+            return f"{self.hosts[0].name}:{port}"
         if self.backend == "static" and (self.joins or self.master_port or not port_of_its_own):
             return f"{self.master_addr or HERE}:{self.master_port or STATIC_PORT}"
         return "" if port_of_its_own and not self.joins else f"localhost:{C10D_PORT}"
@@ -154,10 +170,12 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Job:
-    """What starts one agent: the node's number, torchrun's arguments, environment, folder, and the agent's own log."""
+    """What starts one agent: the node's number, torchrun's arguments, environment, folder, the agent's own log, and
+    what to put before its command."""
 
     node: int
     arguments: list[str]
     env: dict[str, str]
     cwd: str
     log: str
+    enter: tuple[str, ...] = ()

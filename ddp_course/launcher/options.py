@@ -126,10 +126,14 @@ class Options:
     @property
     def command(self) -> str:
         """What starts the same ranks from a terminal in this folder: a line for each node that is started here."""
-        return "\n".join(map(self.command_of, self.nodes.here))
+        return "\n".join(self.commands.values())
 
-    def command_of(self, node: int) -> str:
-        """The line for one node."""
+    @property
+    def commands(self) -> dict[int, str]:
+        """The line for each node."""
+        return {node: self._command_of(node) for node in self.nodes.here}
+
+    def _command_of(self, node: int) -> str:
         words = ["torchrun", *self.nodes.words(node), f"--nproc-per-node={self.nproc_per_node}"]
         if self.max_restarts:
             words.append(f"--max-restarts={self.max_restarts}")
@@ -154,7 +158,7 @@ class Options:
     @classmethod
     def parsed(cls, given: argparse.Namespace, script: str, args: Iterable[str]) -> Options:
         """The options that `parser` found. Raises LaunchError where --standalone contradicts the others."""
-        nodes = Nodes(**{field.name: getattr(given, field.name) for field in fields(Nodes)})
+        nodes = Nodes(**{f.name: getattr(given, f.name) for f in fields(Nodes) if f.name != "hosts"})
         if given.standalone and (nodes.most > 1 or nodes.joins):
             raise LaunchError("--standalone is for one node that meets no other. Leave it out.")
         return cls(script, tuple(args), given.nproc_per_node, given.max_restarts, given.timeout, given.backend, nodes)

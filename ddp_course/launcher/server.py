@@ -142,7 +142,7 @@ class Server:
     def _spawn(self, job: dict[str, Any], events_fd: int) -> int:
         with open(job["log"], "ab") as log:
             process = subprocess.Popen(
-                [*processes.program("ddp_course.launcher.agent"), str(events_fd), *job["arguments"]],
+                [*job["enter"], *processes.program("ddp_course.launcher.agent"), str(events_fd), *job["arguments"]],
                 env=job["env"],
                 cwd=job["cwd"],
                 stdin=subprocess.DEVNULL,

@@ -11,6 +11,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ddp_course.launcher import transcript
 from ddp_course.launcher.transcript import clean, split
 
 if TYPE_CHECKING:
@@ -144,25 +145,31 @@ class Panel:
 def _table(live: Live) -> str:
     counts = [_count(rank) for rank in live.ranks]
     progress = any(counts)
-    rows = "".join(_row(rank, progress) for rank in live.ranks)
-    widths = [len(f"rank {len(live.ranks) - 1}") + 2, len("▶ starting") + 2]  # fixed, so that columns do not jump
+    rows = "".join(_row(name, rank, progress) for name, rank in live.named_ranks)
+    widths = [
+        max([len(name) for name, _ in live.named_ranks], default=0) + 2,
+        len("▶ starting") + 2,
+    ]  # fixed, so that columns do not jump
     widths += [_BAR + 3 + max(map(len, counts))] if progress else []
     columns = "".join(f'<col style="width:{width}ch">' for width in widths)
     return (
-        f'<div style="{_FONT};overflow:hidden"><div style="overflow-wrap:anywhere">$ '
-        f"{html.escape(live.options.command)}</div>"
+        f'<div style="{_FONT};overflow:hidden">{_commands(live)}'
         '<table style="table-layout:fixed;width:100%;border-collapse:collapse;margin:4px 0" '
         f'aria-label="state of each rank"><colgroup>{columns}<col></colgroup>{rows}</table>'
         f"running for {int(time.monotonic() - live.began)} s · ■ in the toolbar stops it</div>"
     )
 
 
-def _row(rank: LiveRank, progress: bool) -> str:
-    name = rank.record.rank
+def _commands(live: Live) -> str:
+    lines = map(html.escape, transcript.prompts(live.options.commands).values())
+    return "".join(f'<div style="overflow-wrap:anywhere">{line}</div>' for line in lines)
+
+
+def _row(name: str, rank: LiveRank, progress: bool) -> str:
     mark, colour = _STATES[rank.state]
     cut = "padding:0 1ch 0 0;overflow:hidden;text-overflow:ellipsis;white-space:nowrap;text-align:left"
     return (
-        f'<tr><th scope="row" style="{cut};font-weight:inherit">rank {name}</th>'
+        f'<tr><th scope="row" style="{cut};font-weight:inherit">{name}</th>'
         f'<td style="{cut};color:{colour}">{mark} {rank.state}</td>'
         + (f'<td style="{cut}">{_bar(rank)}</td>' if progress else "")
         + f'<td style="{cut}">{_plain(clean(rank.last_line[:400], Path.cwd()))}</td></tr>'
@@ -181,8 +188,8 @@ def _bar(rank: LiveRank) -> str:
     )
 
 
-def _text(transcript: str) -> str:
-    return f'<pre style="{_FONT};white-space:pre-wrap;overflow-wrap:anywhere;margin:0">{_plain(transcript)}</pre>'
+def _text(text: str) -> str:
+    return f'<pre style="{_FONT};white-space:pre-wrap;overflow-wrap:anywhere;margin:0">{_plain(text)}</pre>'
 
 
 def _plain(text: str) -> str:
