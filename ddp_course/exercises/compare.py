@@ -54,13 +54,20 @@ def same(expected: Any, seen: Any, tolerance: float) -> bool:
     if expected is None or seen is None or isinstance(expected, str) or isinstance(seen, str):
         return expected == seen
     try:
-        a, b = np.asarray(expected, dtype=float), np.asarray(seen, dtype=float)
+        a, b = _array(expected), _array(seen)
     except (ValueError, TypeError):
         return bool(expected == seen)
     if a.shape != b.shape:
         return False
     scale = float(np.max(np.abs(a), initial=0.0)) or 1.0
     return bool(np.all(np.isfinite(b)) and np.all(np.abs(a - b) <= tolerance * scale))
+
+
+def _array(value: Any) -> np.ndarray:
+    """The numbers of a nested list. Raises TypeError or ValueError where it holds anything else, None included."""
+    if None in np.asarray(value, dtype=object).ravel():
+        raise TypeError("None is no number, though NumPy makes nan of it")
+    return np.asarray(value, dtype=float)
 
 
 def _numbers(expected: Any, seen: list[Any], wrong: list[int]) -> str:
@@ -102,7 +109,7 @@ def _pair(expected: Any, seen: Any) -> tuple[str, str]:
     if seen is None or isinstance(expected, (str, bool, type(None))) or isinstance(seen, (str, bool)):
         return show(expected), show(seen)
     try:
-        a, b = np.asarray(expected, dtype=float), np.asarray(seen, dtype=float)
+        a, b = _array(expected), _array(seen)
     except (ValueError, TypeError):
         return show(expected), show(seen)
     if a.shape != b.shape:

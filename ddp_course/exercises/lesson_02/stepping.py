@@ -62,6 +62,8 @@ def train_step(model, optimizer, micro_batches, max_norm):
             ],
             [self._one_process(case, clip=False), "The optimizer used the gradient as it was before clipping."],
             [self._one_process(case, zero=False), "The gradient of the step before is still in it."],
+            [self._one_process(case, step=False), "The weights never moved: the optimizer took no step."],
+            [self._clipped_each(case), "Every micro-batch was clipped; the norm that counts is the whole batch's."],
             [
                 {name: {"per rank": [one[name] for one in own]} for name in own[0]},
                 "The ranks drift apart: no backward of this step exchanged gradients, not even the last.",
@@ -98,7 +100,13 @@ def train_step(model, optimizer, micro_batches, max_norm):
         return None
 
     def _one_process(
-        self, case: Case, factor: float = 1, clip: bool = True, zero: bool = True, only: int | None = None
+        self,
+        case: Case,
+        factor: float = 1,
+        clip: bool = True,
+        zero: bool = True,
+        step: bool = True,
+        only: int | None = None,
     ) -> dict[str, Any]:
         """The steps in one process on all micro-batches together, or with one of the usual mistakes."""
         import torch
@@ -114,6 +122,31 @@ def train_step(model, optimizer, micro_batches, max_norm):
             (factor * mse(net, (x[seen].flatten(0, 2), y[seen].flatten(0, 2)))).backward()
             bound = case["norm"] if clip else float("inf")
             norms.append(float(torch.nn.utils.clip_grad_norm_(net.parameters(), bound)))
+            if step:
+                optimizer.step()
+        return {"norm": norms, **values(net)}
+
+    def _clipped_each(self, case: Case) -> dict[str, Any]:
+        """The steps with the gradient so far clipped after every micro-batch, on each rank by itself till the last."""
+        import torch
+
+        from ddp_course.exercises.ranks import mse, sgd, values
+
+        net, norms = self.net(case), []
+        optimizer, parameters = sgd(net), list(net.parameters())
+        for x, y in self.batches(case):
+            mean = [torch.zeros_like(parameter) for parameter in parameters]
+            for rank in range(case["world"]):
+                optimizer.zero_grad()
+                for number, micro_batch in enumerate(zip(x[rank], y[rank], strict=True)):
+                    if number:
+                        torch.nn.utils.clip_grad_norm_(parameters, case["norm"])
+                    (mse(net, micro_batch) / case["micro"]).backward()
+                for total, parameter in zip(mean, parameters, strict=True):
+                    total += parameter.grad / case["world"]
+            for total, parameter in zip(mean, parameters, strict=True):
+                parameter.grad = total
+            norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, case["norm"])))
             optimizer.step()
         return {"norm": norms, **values(net)}
 

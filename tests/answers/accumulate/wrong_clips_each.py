@@ -1,4 +1,4 @@
-# feedback: after 2 steps
+# feedback: Every micro-batch was clipped; the norm that counts is the whole batch's.
 import contextlib
 
 import torch

@@ -1,4 +1,4 @@
-# feedback: norm: expected
+# feedback: you returned [None, None] on every rank
 import contextlib
 
 import torch
