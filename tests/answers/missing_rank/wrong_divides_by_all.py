@@ -1,0 +1,9 @@
+# feedback: had a gradient.
+import torch
+import torch.distributed as dist
+
+
+def mean_gradient(gradient, parameter):
+    total = torch.zeros_like(parameter) if gradient is None else gradient
+    dist.all_reduce(total)
+    return total / dist.get_world_size()

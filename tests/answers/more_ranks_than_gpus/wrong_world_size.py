@@ -1,0 +1,8 @@
+# feedback: on a second node
+import os
+
+
+def place(gpus):
+    if gpus >= int(os.environ["WORLD_SIZE"]):
+        return f"cuda:{os.environ['LOCAL_RANK']}", "nccl"
+    return "cpu", "gloo"

@@ -1,0 +1,3 @@
+# right: --standalone
+def command(script):
+    return ["torchrun", "--standalone", "--nproc-per-node=2", script]
