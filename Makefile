@@ -11,14 +11,15 @@ LESSONS   := $(sort $(wildcard lessons/*.ipynb))
 NOTEBOOKS := $(LESSONS) $(sort $(wildcard solutions/*.ipynb))
 
 # JupyterLab keeps its token and its 127.0.0.1. As root, as in every container, it starts only when told to.
-LAB := $(if $(LESSONS),--LabApp.default_url=/lab/tree/$(notdir $(firstword $(LESSONS)))) \
+# The workspace, with lesson 1 and the welcome, is what `ddp-course welcome` writes.
+LAB := $(if $(LESSONS),--LabApp.default_url=/lab/workspaces/ddp-course --LabApp.workspaces_dir=.ddp_course/jupyterlab) \
        $(if $(filter 0,$(shell id -u)),--allow-root)
 
 # Serial: each notebook starts ranks of its own. Every stored output is compared, so the live panel is off.
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout 120 \
          --nbval-sanitize-with tests/nbval_sanitize.cfg
 
-.PHONY: help lab test test-fast test-slow lint format notebooks bench
+.PHONY: help lab test test-fast test-slow lint format notebooks bench screenshots
 .DELETE_ON_ERROR:
 
 help:
@@ -28,13 +29,14 @@ help:
 	@echo 'make lint        ruff and mypy            make format      let ruff rewrite'
 	@echo 'make notebooks   build lessons/ and solutions/ from their sources'
 	@echo 'make bench       how fast ranks start here, against plain torchrun'
+	@echo 'make screenshots each section of each lesson in JupyterLab and Notebook 7, in build/screenshots/'
 
 # .venv/bin comes first on PATH, so a terminal in JupyterLab finds the course's own torchrun.
 # ddp_course/jupyter keeps JupyterLab from asking about news and updates over the first lesson.
 IN_LESSONS = cd $(or $(wildcard lessons),.) && PATH="$(CURDIR)/$(BIN):$$PATH" && export PATH
 
 lab: $(BASE)
-	@$(IN_LESSONS) && ddp-course doctor
+	@$(IN_LESSONS) && ddp-course doctor && ddp-course welcome
 	$(IN_LESSONS) && JUPYTER_CONFIG_PATH="$(CURDIR)/ddp_course/jupyter:$$JUPYTER_CONFIG_PATH" \
 	  jupyter lab $(LAB) $(ARGS)
 
@@ -62,6 +64,9 @@ notebooks: $(FULL)
 
 bench: $(FULL)
 	$(BIN)/python tests/bench.py $(ARGS)
+
+screenshots: $(FULL)
+	$(BIN)/python tests/screenshots.py $(ARGS)
 
 # A .venv whose Python still starts is brought up to date where it is; any other is made anew.
 $(BASE): pyproject.toml constraints.txt

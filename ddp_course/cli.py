@@ -14,6 +14,7 @@ COMMANDS = {
     "slurm": ("ddp_course.cluster.sbatch", "write the job file that starts a script on several nodes under SLURM"),
     "kubernetes": ("ddp_course.cluster.trainjob", "write the manifest that starts a script on a Kubernetes cluster"),
     "doctor": ("ddp_course.doctor", "check that the course can be taken on this machine"),
+    "welcome": ("ddp_course.jupyter.welcome", "write the page that `make lab` shows above lesson 1"),
     "check": ("ddp_course.exercises.grading", "grade the exercises in a folder of learners' notebooks (instructors)"),
     "build": ("ddp_course.authoring", "build the notebooks from their sources (authors)"),
 }

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
@@ -61,7 +62,7 @@ SIDEWAYS = """root => {
 @contextmanager
 def lab(folder: Path) -> Iterator[Lab]:
     """JupyterLab in `folder`, with settings, trust and workspaces of its own. It ends with its kernels."""
-    private = folder / ".jupyter"
+    private = Path(tempfile.mkdtemp(prefix="jupyter-"))
     env = {
         **os.environ,
         "JUPYTER_CONFIG_PATH": str(ROOT / "ddp_course" / "jupyter"),
@@ -130,14 +131,28 @@ class Lab:
         """The notebook of this name on a page 1280 px wide, in a workspace of its own, its kernel idle."""
         page.set_viewport_size({"width": 1280, "height": 900})
         notebook = Notebook(page, self.folder / name / "lesson.ipynb")
-        page.goto(f"{self._address}/lab/workspaces/{name}/tree/{name}/lesson.ipynb?token={self._token}&reset")
+        page.goto(self.url(f"lab/workspaces/{name}/tree/{name}/lesson.ipynb"))
         notebook.wait_ready()
         return notebook
 
+    def open_from_file_browser(self, page: Any, name: str) -> Notebook:
+        """The notebook of this name in the server's folder, opened by a double click, all its cells there."""
+        path = self.folder / name
+        notebook = Notebook(page, path)
+        page.goto(self.url(f"lab/workspaces/{path.stem}"))
+        page.locator(".jp-DirListing-item", has_text=name).dblclick()
+        notebook.wait_ready()
+        notebook.wait_loaded(len(nbformat.read(path, as_version=4).cells))
+        return notebook
+
+    def url(self, path: str) -> str:
+        """The address of a page of this server, with the token; a workspace starts empty."""
+        return f"{self._address}/{path}?token={self._token}&reset"
+
     def end_kernel(self, name: str) -> None:
-        """End the kernel of the notebook of this name."""
+        """End the kernel of the notebook of this name, or in the folder of this name."""
         for session in self._rest("GET", "sessions"):
-            if session["path"].startswith(f"{name}/"):
+            if session["path"].split("/")[0] == name:
                 self._rest("DELETE", f"sessions/{session['id']}")
 
     def _rest(self, method: str, path: str) -> Any:
@@ -167,6 +182,10 @@ class Notebook:
         """Until the notebook shows and its kernel is there: before, JupyterLab drops the keys that run a cell."""
         self.page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
         self.page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=60_000)
+
+    def wait_loaded(self, cells: int) -> None:
+        """Until the page has all of the notebook's cells: JupyterLab adds them one by one."""
+        self.page.wait_for_function("n => document.querySelectorAll('.jp-Notebook .jp-Cell').length === n", arg=cells)
 
     def cell(self, index: int) -> Any:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
@@ -221,11 +240,56 @@ class Notebook:
         self.page.reload()
         self.page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
 
+    def menu(self, *entries: str) -> None:
+        """Click through the menu bar: menu("Run", "Run All Cells")."""
+        for entry in entries:
+            self.page.locator(".lm-MenuBar-itemLabel, .lm-Menu-itemLabel").get_by_text(entry, exact=True).click()
+
     def theme(self, name: str) -> None:
         """Settings → Theme → JupyterLab Light or JupyterLab Dark."""
-        for entry in ("Settings", "Theme", f"JupyterLab {name}"):
-            self.page.locator(".lm-MenuBar-itemLabel, .lm-Menu-itemLabel").get_by_text(entry, exact=True).click()
+        self.menu("Settings", "Theme", f"JupyterLab {name}")
         self.page.locator(f'body[data-jp-theme-name="JupyterLab {name}"]').wait_for(state="attached")
+
+    def run_all(self, seconds: float) -> None:
+        """Run → Run All Cells, until none of them runs or waits."""
+        busy = self.page.locator(".jp-InputPrompt", has_text="[*]")
+        self.menu("Run", "Run All Cells")
+        busy.first.wait_for()
+        deadline = time.monotonic() + seconds
+        while busy.count():
+            assert time.monotonic() < deadline, "still running: " + busy.first.locator("../..").inner_text()[:300]
+            self.page.wait_for_timeout(200)
+        self.wait_idle()
+
+    def write(self, index: int, source: str) -> None:
+        """Put `source` in the place of what a cell holds, as typing or pasting it does."""
+        self.cell(index).locator(".cm-content").click()
+        self.page.keyboard.press("Control+A")
+        self.page.keyboard.insert_text(source)
+
+    def ask(self, index: int, source: str, seconds: float = 60) -> str:
+        """What a new cell below cell `index` shows. The cell is deleted again."""
+        self.cell(index).locator(".jp-InputPrompt").click()
+        self.page.keyboard.press("b")
+        self.write(index + 1, source)
+        self.page.keyboard.press("Control+Enter")
+        self.wait_done(index + 1, seconds)
+        text = self.text(index + 1)
+        self.page.keyboard.press("d")
+        self.page.keyboard.press("d")
+        return text
+
+    def screens(self) -> Iterator[None]:
+        """Scroll through the notebook from its top, a screen at a time: JupyterLab renders what is on the screen."""
+        pane, top = self.page.locator(".jp-NotebookPanel:visible .jp-WindowedPanel-outer"), 0.0
+        while True:
+            pane.evaluate("(pane, top) => pane.scrollTo(0, top)", top)
+            self.page.wait_for_timeout(200)
+            yield
+            top, height, whole = pane.evaluate("pane => [pane.scrollTop, pane.clientHeight, pane.scrollHeight]")
+            if top + height >= whole - 1:
+                return
+            top += height - 40
 
     def _toolbar(self, name: str) -> Any:
         return self.page.locator(f'.jp-NotebookPanel-toolbar [data-jp-item-name="{name}"]')

@@ -12,14 +12,18 @@ from ddp_course.launcher import gpus
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
+def find_chromium() -> str | None:
+    """Where Chromium is, if it is."""
+    return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """Where Chromium is, for Playwright's `executable_path`.
 
     Without one the test is skipped, or fails where DDP_COURSE_REQUIRE_BROWSER is set, as in CI.
     """
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found:
+    if found := find_chromium():
         return found
     missing = f"no Chromium: none of {', '.join(BROWSERS)} is on PATH, and CHROMIUM names none"
     if os.environ.get("DDP_COURSE_REQUIRE_BROWSER"):

@@ -140,7 +140,9 @@ def test_make_lab_passes_options_on_and_keeps_the_token_and_the_loopback_address
     assert not [word for word in ("token", "password", "ip=", "--ip", "allow_origin") if word in command]
 
 
-@pytest.mark.parametrize("target", ["lab", "test", "test-fast", "test-slow", "lint", "notebooks", "bench"])
+@pytest.mark.parametrize(
+    "target", ["lab", "test", "test-fast", "test-slow", "lint", "notebooks", "bench", "screenshots"]
+)
 def test_every_target_builds_what_it_needs_on_a_fresh_machine(target: str, tmp_path: Path) -> None:
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path)

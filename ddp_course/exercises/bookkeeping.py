@@ -38,13 +38,17 @@ class Overview:
         lines: list[str] = []
         for number, (title, items) in self.lessons.items():
             lines += [*_lesson_lines(number, title, items), ""]
-        ahead = [item for _, items in self.lessons.values() for item in items if item.state != "done"]
-        if not ahead:
-            return "\n".join([*lines, "Everything is done."])
-        number, item = next((n, i) for n, (_, items) in self.lessons.items() for i in items if i.state != "done")
-        minutes = sum(item.minutes for item in ahead)
-        lines += [f"About {minutes} minutes of exercises ahead.", f"Go on with lesson {number}: {_where(item)}."]
-        return "\n".join(lines)
+        return "\n".join([*lines, self.ahead])
+
+    @property
+    def ahead(self) -> str:
+        """How much is left and where to go on, a line each."""
+        left = [(number, item) for number, (_, items) in self.lessons.items() for item in items if item.state != "done"]
+        if not left:
+            return "Everything is done."
+        number, item = left[0]
+        minutes = sum(item.minutes for _, item in left)
+        return f"About {minutes} minutes of exercises ahead.\nGo on with lesson {number}: {_where(item)}."
 
 
 def _lesson_lines(number: str, title: str, items: list[Item]) -> list[str]:
