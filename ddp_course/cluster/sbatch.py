@@ -32,9 +32,9 @@ export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / {nproc}))
 # Where nodes have several networks, name the one to use (ip -brief address lists them):
 # export NCCL_SOCKET_IFNAME=ib0 GLOO_SOCKET_IFNAME=ib0
 
-# One agent on each node, each with a log of its own. When one has ended, --wait gives the others a minute
-# to say why before they are ended too. srun does not take --cpus-per-task from sbatch.
-srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --wait=60 --output=%x-%j-node%n.log \\
+# One agent on each node, each with a log of its own. When one has ended, --wait gives the others 30 s to
+# do so and say why, before they are ended too. srun does not take --cpus-per-task from sbatch.
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --wait=30 --output=%x-%j-node%n.log \\
     torchrun \\
     --nnodes="$SLURM_JOB_NUM_NODES" \\
     --nproc-per-node={nproc} \\
