@@ -31,8 +31,9 @@ function render({ model, el }) {
     model.set("value", values[slider.valueAsNumber]);
     model.save_changes();
   });
-  // JupyterLab takes the arrow keys to go from cell to cell.
-  slider.addEventListener("keydown", event => event.key.startsWith("Arrow") && event.stopPropagation());
+  slider.addEventListener("keydown", event => {
+    if (event.key.startsWith("Arrow")) event.stopPropagation();  // else JupyterLab goes to the next cell
+  });
   model.on("change:value", show);
   show();
   label.append(name, slider, shown);

@@ -116,13 +116,6 @@ def test_a_wrong_call_says_what_is_right(ask: Any, said: str) -> None:
         ask()
 
 
-def _widgets(root: Any, kind: str) -> list[Any]:
-    found = [root] if type(root).__name__ == kind else []
-    for child in getattr(root, "children", ()):
-        found += _widgets(child, kind)
-    return found
-
-
 def test_the_buttons_answer_and_show_the_explanation() -> None:
     from ddp_course.exercises.quiz_widget import widget
 
@@ -133,18 +126,25 @@ def test_the_buttons_answer_and_show_the_explanation() -> None:
         noted.append((number, letters))
         return explain(questions[number - 1], letters)
 
-    root = widget(questions, feedback)
-    radios, boxes = _widgets(root, "RadioButtons"), _widgets(root, "Checkbox")
-    assert len(radios) == sum(not question.choose_all for question in questions)
-    assert all(radio.value is None for radio in radios), "no option is chosen before the learner chooses"
-    radios[0].value = "b"
-    radios[0].value = "a"
+    shown = widget(questions, feedback).children
+    assert [one.several for one in shown] == [question.choose_all for question in questions]
+    assert not any(one.chosen for one in shown), "no option is chosen before the learner chooses"
+    shown[0].chosen = [1]
+    shown[0].chosen = [0]
     assert noted == [(1, "b"), (1, "a")]
-    shown = [html.value for html in _widgets(root, "HTML") if "✓" in html.value]
-    assert len(shown) == 1 and 'aria-live="polite"' in shown[0] and "<script" not in shown[0]
-    boxes[0].value = True
-    _widgets(root, "Button")[0].click()
-    assert noted[-1] == (next(n for n, q in enumerate(questions, 1) if q.choose_all), "a")
+    assert shown[0].said.startswith("✓ a · ") and not any(one.said for one in shown[1:])
+    several = next(n for n, question in enumerate(questions) if question.choose_all)
+    shown[several].chosen = [0, 2]
+    assert noted[-1] == (several + 1, "ac")
+
+
+def test_the_buttons_show_code_as_code_and_take_no_html_from_a_question() -> None:
+    from ddp_course.exercises.quiz_widget import widget
+
+    question = Question("Is `a < b`?", (Option("`yes`", "it is"), Option("<b>", "no tag")), "a")
+    (shown,) = widget([question], lambda number, letters: explain(question, letters)).children
+    assert shown.question == "<b>1.</b> Is <code>a &lt; b</code>?"
+    assert shown.options == ["a) <code>yes</code>", "b) &lt;b&gt;"]
 
 
 def test_the_stored_form_is_the_text_beside_the_buttons() -> None:
