@@ -261,32 +261,31 @@ torch.manual_seed(0)
 model = DDP(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2), nn.Linear(2, 1)))
 for step in range(3):
     model(torch.randn(8, 4)).square().mean().backward()
-    print(f"step {step} done")
-    if rank == 0:  # a look at the test data
-        model.eval()
-        with torch.no_grad():
-            loss = model(torch.ones(4, 4)).square().mean()
-        model.train()
+print("trained")
+if rank == 0:
+    model.eval()
+    with torch.no_grad():
+        print("test loss", model(torch.ones(4, 4)).square().mean().item())
 dist.destroy_process_group()
 """
     question = Question(
-        "Rank 1 dies in the second step, and rank 1 evaluates nothing. What happened?",
+        "Training went well. Then rank 0 waited in a broadcast, though the script has none. Whose is it?",
         (
             Option(
-                "Rank 0 is in eval mode while rank 1 trains, so their statistics no longer match",
-                "The mode is each rank's own business, and rank 0 is back in training mode for its next step.",
+                "BatchNorm's: it fetches the other rank's statistics for the evaluation",
+                "BatchNorm1d never communicates. In eval mode it takes the running statistics that it has.",
             ),
             Option(
-                "`no_grad()` took away rank 0's hooks, and its next gradient never came",
-                "Hooks stay; no_grad() ends with its block.",
+                "`no_grad()`'s: it has to switch off the hooks on all ranks",
+                "It acts on its own process alone, and ends with its block.",
             ),
             Option(
-                "Rank 0's evaluation took so long that rank 1 ran into its time limit",
-                "It takes milliseconds, and gloo would wait half an hour.",
+                "Backward's: rank 1's last gradient had not arrived",
+                "Both ranks had printed `trained`: backward ends when its all-reduces have.",
             ),
             Option(
-                "Rank 0's extra `model(…)` sent its buffers, and everything rank 1 then got belonged to another call",
-                "Yes. DDP's forward broadcasts buffers in eval mode too. From there on rank 0 is a collective ahead.",
+                "DDP's: its forward sends the buffers from rank 0 to all ranks, in eval mode too",
+                "Yes. `model(…)` is a collective, and rank 1 never called it. What needs no other rank is model.module.",
             ),
         ),
         "d",
