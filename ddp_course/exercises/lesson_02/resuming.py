@@ -98,7 +98,7 @@ def load(path, model, optimizer):
         new = Training(case, rank, seed=1)  # now: its constructor makes the ranks wait for each other
         run = Training(case, rank)
         run.train(0, case["stop"] - 1)
-        with _slow_save(rank) as saved, _removals(path) as removed:
+        with slow_save(rank) as saved, _removals(path) as removed:
             answer.save(path, run.model, run.optimizer, case["stop"] - 1)
             old = open(path, "rb") if rank == 0 else None
             before = old.read() if old else b""
@@ -192,7 +192,7 @@ def _after_restart(case: Case, rank: int) -> int:
 
 
 @contextmanager
-def _slow_save(rank: int) -> Iterator[list[str]]:
+def slow_save(rank: int) -> Iterator[list[str]]:
     """A slow disk: whoever reads without waiting for the writer finds the old file. Lists the files written."""
     import torch
 

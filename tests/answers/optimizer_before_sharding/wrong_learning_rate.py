@@ -1,0 +1,10 @@
+# feedback: after 3 steps, 0.weight: expected
+import torch
+from torch.distributed.fsdp import fully_shard
+
+
+def build(model, lr):
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    return torch.optim.AdamW(model.parameters())
