@@ -62,17 +62,20 @@ class Control:
             name: Slider(description=choice.label, options=list(choice.values), value=choice.start)
             for name, choice in self._choices.items()
         }
-        shown = ipywidgets.HTML()
+        said = ipywidgets.HTML()
+        drawing = ipywidgets.HTML(layout={"width": "100%", "margin": "0"})
 
         def show(_: Any = None) -> None:
             chosen = {name: slider.value for name, slider in sliders.items()}
-            text = f'<pre role="status" aria-live="polite" style="{_TEXT}">{html.escape(self.text(**chosen))}</pre>'
-            shown.value = (image(drawn._repr_png_(), drawn.caption) if (drawn := self._drawn(chosen)) else "") + text
+            text = html.escape(self.text(**chosen))
+            said.value = f'<pre role="status" aria-live="polite" style="{_TEXT}">{text}</pre>'
+            if drawn := self._drawn(chosen):  # after the answer: a picture takes its time
+                drawing.value = image(drawn._repr_png_(), drawn.caption)
 
         for slider in sliders.values():
             slider.observe(show, names="value")
         show()
-        return ipywidgets.VBox([*sliders.values(), shown])
+        return ipywidgets.VBox([*sliders.values(), *([drawing] if self._draw else []), said])
 
     def _drawn(self, chosen: Mapping[str, str]) -> Picture | None:
         return self._draw(**self._values(chosen)) if self._draw else None

@@ -190,8 +190,9 @@ def test_the_control_says_what_the_functions_give_and_draws_it() -> None:
 
 
 def test_moving_a_slider_of_the_control_draws_anew() -> None:
-    *sliders, shown = scaling_model().widget().children
-    before = shown.value
-    assert before.count("<img alt=") == 1 and 'role="status"' in before
+    *sliders, drawing, said = scaling_model().widget().children
+    before = drawing.value, said.value
+    assert before[0].startswith("<img alt=") and 'role="status"' in before[1]
     sliders[2].value = "10 Gb/s"
-    assert shown.value != before and "data:image/png;base64," in shown.value
+    assert drawing.value != before[0] and "data:image/png;base64," in drawing.value
+    assert said.value != before[1]
