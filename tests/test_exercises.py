@@ -5,15 +5,18 @@ from __future__ import annotations
 import ast
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from kernels import Kernel
 
-from ddp_course import LaunchError, launch
+from ddp_course import LaunchError
 from ddp_course.exercises import answers as given
 from ddp_course.exercises import check, every, find
 from ddp_course.exercises.base import Exercise, Lab
+from ddp_course.launcher.launch import start
+from ddp_course.launcher.options import Options, parse, parser
 
 BANK = Path(__file__).parent / "answers"
 LESSONS = Path(__file__).parent.parent / "lessons"
@@ -198,14 +201,38 @@ SYMPTOMS = {
     "unused_parameters": "step 0 done",
     "no_sync_places": "4 micro-batches, 4 reductions",
     "set_epoch_forgotten": "epoch 2: [[8, 5], [7, 2], [3, 11]]",
+    "port_in_use": "rank 0 │ name: EADDRINUSE, message: address already in use",
+    "local_rank_argument": "error: the following arguments are required: --local-rank",
+    "more_ranks_than_gpus": "rank 0 │ local rank 0 takes cuda:0",
+    "hidden_traceback": "rank 0 │ error_file: <N/A>",
+    "missing_rank": "rank 0 │ step 2: mean gradient 5.5",
+    "no_restart": "start 0, step 1: 2 ranks are here",
+    "from_zero": "rank 1 │ start 1, step 0: weight 2",
 }
-STOPS = {"mismatched_lengths", "send_recv_order", "rank_0_only", "uneven_batches", "early_stop", "unused_parameters"}
+STOPS = {
+    "mismatched_lengths",
+    "send_recv_order",
+    "rank_0_only",
+    "uneven_batches",
+    "early_stop",
+    "unused_parameters",
+    "port_in_use",
+    "local_rank_argument",
+    "more_ranks_than_gpus",
+    "hidden_traceback",
+    "missing_rank",
+    "no_restart",
+}
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 def test_a_broken_program_shows_its_symptom(lab: Lab) -> None:
     Path("cell.py").write_text(lab.broken)
-    run = launch("cell.py", nproc_per_node=2, timeout=4, check=False)
+    given = parse(parser("a lab"), lab.options.removesuffix("--lab").split())
+    options = Options.parsed(given, "cell.py", ())
+    if "--timeout" in lab.options:  # a lab that hangs
+        options = replace(options, timeout=4)
+    run = start(options, view=None)
     assert SYMPTOMS[lab.name] in run.transcript, run.transcript
     assert run.ok != (lab.name in STOPS), run.transcript
     assert lab.options.endswith("--lab")
