@@ -15,8 +15,9 @@ from dataclasses import asdict
 from typing import IO, Any
 
 from ddp_course.errors import LaunchError
-from ddp_course.launcher import processes
+from ddp_course.launcher import evidence, processes
 from ddp_course.launcher.nodes import Job
+from ddp_course.launcher.run import Attempt
 
 # What a process reads once, when it starts or imports torch: a warm server with other values is out of date.
 _READ_AT_START = (
@@ -144,12 +145,11 @@ def ended_early(warm: bool) -> LaunchError:
     )
 
 
-class Agents:
-    """The agents of one run, as the server on this machine starts them."""
+class Channel:
+    """Requests to what starts the agents of one run, and what it tells: one JSON object a line."""
 
-    def __init__(self, warm: bool) -> None:
-        self._warm = warm
-        self._socket = open_run(warm)
+    def __init__(self, channel: socket.socket) -> None:
+        self._socket = channel
         self._buffer = b""
         self._news = select.poll()  # select.select() takes no file descriptor above 1023
         self._news.register(self._socket, select.POLLIN)
@@ -178,6 +178,18 @@ class Agents:
 
     def close(self) -> None:
         self._socket.close()
+
+
+class Agents(Channel):
+    """The agents of one run, as the server on this machine starts them."""
+
+    def __init__(self, warm: bool) -> None:
+        self._warm = warm
+        super().__init__(open_run(warm))
+
+    def evidence(self, attempts: list[Attempt]) -> list[Attempt]:
+        evidence.collect(attempts)
+        return []
 
     def ended_early(self) -> LaunchError:
         return ended_early(self._warm)

@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from ddp_course.cluster import srun
 from ddp_course.errors import LaunchError, LaunchInterrupted
-from ddp_course.launcher import client, evidence, processes, transcript, worker
+from ddp_course.launcher import client, processes, transcript, worker
 from ddp_course.launcher.folders import RunFolder
 from ddp_course.launcher.interrupts import Interrupts
 from ddp_course.launcher.live import Live
 from ddp_course.launcher.nodes import Host, Job, Nodes
 from ddp_course.launcher.options import Options, parse, parser
-from ddp_course.launcher.run import Ranks, Run
+from ddp_course.launcher.run import Attempt, Ranks, Run
 from ddp_course.launcher.views import Terminal, notebook_view
 
 _TICK = 0.02  # seconds between two looks at what the ranks wrote
@@ -41,6 +42,7 @@ def launch(
     master_port: int | None = None,
     return_after: float | None = None,
     hosts: Sequence[Host] = (),
+    slurm: bool | str = False,
     warm: bool | None = None,
     check: bool = True,
 ) -> Run:
@@ -49,7 +51,8 @@ def launch(
     `nnodes` agents are started, each with that many ranks, and meet as on several hosts: a number, or "MIN:MAX" for a
     run that goes on with fewer; `return_after` seconds later a lost one comes back, once. With `node_rank` or
     `rdzv_endpoint` only one agent is started, as torchrun would, and meets others. The names are torchrun's. `hosts`
-    puts each agent on a host of its own (`ddp_course.two_hosts`).
+    puts each agent on a host of its own (`ddp_course.two_hosts`). `slurm` starts them on the nodes of a SLURM cluster,
+    in a job of their own: True, or the name of a partition.
     `timeout` is in seconds. `backend` auto leaves the GPUs visible where each rank has one, and hides them
     otherwise, so that the script's process group uses gloo. `warm=False` starts every process anew.
     Raises LaunchError where the run cannot start, and where it failed unless `check` is False.
@@ -68,6 +71,8 @@ def launch(
         tuple(hosts),
     )
     options = Options(str(script), tuple(map(str, args)), nproc_per_node, max_restarts, timeout, backend, nodes)
+    if slurm is not False:
+        options = options.under_slurm("" if slurm is True else slurm)
     run = start(options, view=notebook_view(show_transcript=False), warm=warm)
     diagnosis = run.diagnosis  # now, while its files and the script are as they were
     if diagnosis and check:
@@ -97,7 +102,8 @@ def start(options: Options, view: View | None, warm: bool | None = None) -> Run:
     with Interrupts() as interrupts:
         folder = RunFolder()
         try:
-            run = _Launch(options, folder.path, view, client.Agents(warm), interrupts).run()
+            agents = srun.Agents(options, folder.path) if options.slurm is not None else client.Agents(warm)
+            run = _Launch(options, folder.path, view, agents, interrupts).run()
         finally:
             folder.close()
     if run.outcome == "interrupted":
@@ -113,6 +119,9 @@ class Agents(Protocol):
 
     def events(self, seconds: float) -> list[dict[str, Any]] | None:
         """What has happened, waiting at most `seconds` for something. None when all has been told."""
+
+    def evidence(self, attempts: list[Attempt]) -> list[Attempt]:
+        """Have the ranks that still run write down where they stand. Returns those of which `events` will tell it."""
 
     def stop(self, grace: float) -> None:
         """Ask the agents to end, and kill what is left after `grace` seconds (0: at once). Returns at once."""
@@ -134,26 +143,38 @@ class _Launch:
         self._agents = agents
 
     def run(self) -> Run:
-        outcome = "lost"
+        outcome, agents = "lost", {}
         try:
             self._agents.start([self._job(node) for node in self._options.nodes.here])
             outcome = self._watch()
+            agents = dict(self._live.agents)  # before those that are left are ended
             if outcome == "lost" and self._live.started is None:
                 if self._view:
                     self._view.drop()
                 raise self._agents.ended_early()
             if outcome == "timeout":
-                evidence.collect(rank.record.attempts[-1] for rank in self._live.ranks if rank.record.attempts)
+                self._ask()
         finally:
             self._stop(_GRACE if outcome == "interrupted" else 0.0)
             self._agents.close()
-        run = self._finish(outcome)
+        run = self._finish(outcome, agents)
         if self._view:
             self._view.close(run)
         for rank in run.ranks:
             for attempt in rank.attempts:
                 attempt.close()
         return run
+
+    def _ask(self) -> None:
+        running = [rank.record.attempts[-1] for rank in self._live.ranks if rank.record.attempts]
+        asked = self._agents.evidence(running)
+        deadline = time.monotonic() + _PATIENCE
+        while (
+            any(one.exit_code is None and not one.asked_ns for one in asked)
+            and time.monotonic() < deadline
+            and self._events(0.05)
+        ):
+            pass
 
     def _job(self, node: int) -> Job:
         folder = self._live.folder_of(node)
@@ -171,7 +192,8 @@ class _Launch:
         enter: tuple[str, ...] = ()
         if hosts := self._options.nodes.hosts:
             enter = hosts[node].enter
-            env["GLOO_SOCKET_IFNAME"] = env["NCCL_SOCKET_IFNAME"] = hosts[node].interface
+            if hosts[node].interface:
+                env["GLOO_SOCKET_IFNAME"] = env["NCCL_SOCKET_IFNAME"] = hosts[node].interface
         arguments = self._options.agent_arguments(node, self._folder.name, folder)
         return Job(node, arguments, env, str(Path.cwd()), str(folder / "agent.log"), enter)
 
@@ -210,7 +232,7 @@ class _Launch:
             pass
         processes.end_sessions(self._live.sessions, self._live.began_at)
 
-    def _finish(self, outcome: str) -> Run:
+    def _finish(self, outcome: str, agents: dict[int, int | None]) -> Run:
         live = self._live
         ranks = [rank.record for rank in live.ranks]
         run = Run(
@@ -222,7 +244,8 @@ class _Launch:
             outcome=outcome,
             seconds=time.monotonic() - live.began,
             timeout=self._options.timeout,
-            agents=dict(live.agents),
+            nodes=self._options.nodes,
+            agents=agents,
         )
         ended = f"✓ {_finished(run, self._options.nodes.several)}" if run.ok else f"✗ {_ENDED[outcome]}"
         run.transcript = transcript.transcript(

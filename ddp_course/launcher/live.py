@@ -84,6 +84,8 @@ class Live:
     def overdue(self) -> bool:
         """Whether the time limit has passed. It counts from the start of the agents."""
         if self.started is None:
+            if self.options.slurm is not None:
+                return False  # it waits in the queue, as long as that takes
             return time.monotonic() > self.began + _SERVER_STARTS_WITHIN
         return time.monotonic() > self.started + self.options.timeout
 
@@ -91,7 +93,8 @@ class Live:
         """Take in what is told of an agent (of `node`) or a rank."""
         kind, node = event["event"], event.get("node", 0)
         if kind in ("agent", "rank"):
-            self.sessions.add(event["pid"])
+            if self.options.slurm is None:  # else the number means nothing on this machine
+                self.sessions.add(event["pid"])
             self.started = self.started or time.monotonic()
         if kind == "agent":
             self.agents[node] = None
@@ -107,6 +110,9 @@ class Live:
             attempt.exit_code, attempt.peak_bytes = event["code"], event["peak_bytes"]
             attempt.ended_ns = event["time_ns"]
             rank.state = "done" if event["code"] == 0 else "failed"
+        elif kind == "evidence":
+            attempt = self._ranks[event["rank"]].record.attempts[-1]
+            attempt.asked_ns, attempt.stopped = event["asked_ns"], event["stopped"]
         elif kind == "agent_exit":
             self.agents[node] = event["code"]
             if event["code"]:

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
+from ddp_course.cluster import srun
 from ddp_course.errors import LaunchError
 from ddp_course.launcher import gpus, worker
 from ddp_course.launcher.folders import here
@@ -43,11 +44,14 @@ class Options:
     timeout: float = 120.0
     backend: str = "auto"
     nodes: Nodes = field(default_factory=Nodes)
+    slurm: str | None = None  # the partition of the SLURM cluster to run on ('': its default one)
 
     @property
     def nproc(self) -> int:
         """The number of ranks. Raises LaunchError where it is not a positive number or not to be had."""
         given = self.nproc_per_node
+        if self.slurm is not None and given in ("auto", "cpu", "gpu"):
+            raise LaunchError(f"--nproc-per-node={given} with --slurm: a job asks for a number of ranks. Give one.")
         if given == "auto":
             return _gpu_count() or os.cpu_count() or 1
         if given == "cpu":
@@ -73,6 +77,8 @@ class Options:
         """Whether the ranks must not see the GPUs: more ranks than GPUs, which NCCL refuses, or gloo asked for."""
         if self.backend == "nccl":
             return False
+        if self.slurm is not None:
+            return self.backend == "gloo"
         found = _gpu_count()
         return found > 0 and (self.backend == "gloo" or self.ranks_here > found)
 
@@ -93,7 +99,7 @@ class Options:
         """CUDA_VISIBLE_DEVICES for a node; None where it stays as it is. Nodes on one machine divide its GPUs."""
         if self.hides_gpus:
             return ""
-        if not self.nodes.several or not (found := _gpu_count()):
+        if not self.nodes.several or self.slurm is not None or not (found := _gpu_count()):
             return None
         given = os.environ.get("CUDA_VISIBLE_DEVICES")
         names = given.split(",") if given else list(map(str, range(found)))
@@ -101,11 +107,13 @@ class Options:
 
     def check(self) -> None:
         """Raise LaunchError, before anything starts, where the run cannot work."""
+        if self.slurm is not None:
+            srun.check(self)
         self.nodes.check()
         ranks, folder = self.ranks_here, here()
         if self.backend not in BACKENDS:
             raise LaunchError(f"--backend={self.backend}: no such backend here. Give one of {', '.join(BACKENDS)}.")
-        if self.backend == "nccl" and ranks > (found := _gpu_count()):
+        if self.backend == "nccl" and self.slurm is None and ranks > (found := _gpu_count()):
             have = "no GPU" if not found else f"{found} GPU" + "s" * (found > 1)
             raise LaunchError(
                 f"--backend=nccl with {ranks} ranks: NCCL needs one GPU for each rank and this machine has {have}. "
@@ -130,7 +138,9 @@ class Options:
 
     @property
     def commands(self) -> dict[int, str]:
-        """The line for each node."""
+        """The line for each node; one line where SLURM starts them."""
+        if self.slurm is not None:
+            return {0: srun.line(self)}
         return {node: self._command_of(node) for node in self.nodes.here}
 
     def _command_of(self, node: int) -> str:
@@ -161,7 +171,14 @@ class Options:
         nodes = Nodes(**{f.name: getattr(given, f.name) for f in fields(Nodes) if f.name != "hosts"})
         if given.standalone and (nodes.most > 1 or nodes.joins):
             raise LaunchError("--standalone is for one node that meets no other. Leave it out.")
-        return cls(script, tuple(args), given.nproc_per_node, given.max_restarts, given.timeout, given.backend, nodes)
+        if given.partition and not given.slurm:
+            raise LaunchError(f"--partition={given.partition} goes with --slurm.")
+        made = cls(script, tuple(args), given.nproc_per_node, given.max_restarts, given.timeout, given.backend, nodes)
+        return made.under_slurm(given.partition) if given.slurm else made
+
+    def under_slurm(self, partition: str) -> Options:
+        """The same, on the nodes of a SLURM cluster."""
+        return replace(self, slurm=partition, nodes=replace(self.nodes, hosts=srun.hosts(self.nodes)))
 
     def with_script(self, script: str) -> Options:
         return replace(self, script=script)
@@ -194,6 +211,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
     )
     result.add_argument("--standalone", action="store_true", help="one node that meets no other; so without --nnodes")
     _add_node_options(result, names)
+    _add_slurm_options(result)
     result.add_argument(
         "--timeout",
         type=float,
@@ -227,6 +245,12 @@ def _add_node_options(result: argparse.ArgumentParser, names: Callable[[str], li
         metavar="S",
         help="start a lost node again after S seconds, once, as a cluster would (with MIN:MAX)",
     )
+
+
+def _add_slurm_options(result: argparse.ArgumentParser) -> None:
+    slurm = result.add_argument_group("SLURM")
+    slurm.add_argument("--slurm", action="store_true", help="start the nodes on a SLURM cluster, in a job of their own")
+    slurm.add_argument("--partition", default="", metavar="NAME", help="of the cluster (default: the cluster's own)")
 
 
 def parse(result: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddp_course.errors import LaunchError
+from ddp_course.launcher.nodes import Nodes
 from ddp_course.launcher.tail import Tail
 
 if TYPE_CHECKING:
@@ -170,7 +171,8 @@ class Run:
     seconds: float
     timeout: float
     transcript: str = ""
-    agents: dict[int, int | None] = field(default_factory=dict)  # node → its agent's exit code
+    nodes: Nodes = field(default_factory=Nodes)
+    agents: dict[int, int | None] = field(default_factory=dict)  # node → its agent's exit code; None: it still ran
 
     @property
     def ok(self) -> bool:

@@ -1,0 +1,143 @@
+"""Cells on a SLURM cluster: srun starts the agents of a run, one on each node of a job of its own.
+
+srun gives what is written to it to the program on every node (`ddp_course.cluster.node`), and writes what those write:
+requests and events go that way. The ranks' files are in the run's folder, which all nodes must share.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import shlex
+import shutil
+import socket
+import subprocess
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ddp_course.errors import LaunchError
+from ddp_course.launcher import client, processes
+from ddp_course.launcher.nodes import Host, Job, Nodes
+
+if TYPE_CHECKING:
+    from ddp_course.launcher.options import Options
+    from ddp_course.launcher.run import Attempt
+
+FIRST_NODE = "FIRST_NODE"  # stands for its name until the job has nodes
+_IN_BASH = {FIRST_NODE: "$(scontrol show hostnames | head -n 1)", "--node-rank=0": "--node-rank=$SLURM_NODEID"}
+_PATIENCE = 5.0  # seconds srun has to end
+
+
+def hosts(nodes: Nodes) -> tuple[Host, ...]:
+    """A host for each node of a job that does not exist yet."""
+    return tuple(Host(FIRST_NODE, "", ()) for _ in range(nodes.most))
+
+
+def check(options: Options) -> None:
+    """Raise LaunchError where `options` cannot run under SLURM, or there is none."""
+    if options.nodes.joins or options.nodes.elastic:
+        raise LaunchError(
+            "--slurm starts an agent on each of --nnodes=N nodes and tells them where to meet. Leave --node-rank, "
+            "--rdzv-endpoint and --master-addr out, and give --nnodes one number."
+        )
+    if not shutil.which("srun"):
+        raise LaunchError(
+            "--slurm: there is no srun on PATH, so this machine belongs to no SLURM cluster, or its module is not "
+            "loaded. Start JupyterLab on the cluster's login node, or leave --slurm out: all nodes then start here."
+        )
+
+
+def line(options: Options) -> str:
+    """What starts the same ranks from a terminal on the cluster."""
+    words = " ".join(["torchrun", *options.nodes.words(0)])
+    for ours, theirs in _IN_BASH.items():
+        words = words.replace(ours, theirs)
+    rest = [f"--nproc-per-node={options.nproc}"]
+    rest += [f"--max-restarts={options.max_restarts}"] * bool(options.max_restarts)
+    torchrun = f"{words} {shlex.join([*rest, options.script, *options.args])}"
+    if options.nodes.most > 1:
+        torchrun = f"bash -c {shlex.quote(torchrun)}"
+    return f"{'CUDA_VISIBLE_DEVICES= ' * options.hides_gpus}{shlex.join(_srun(options))} {torchrun}"
+
+
+def _srun(options: Options) -> list[str]:
+    """A task on each node, and a core, where there are GPUs also a GPU, for each of its ranks."""
+    words = ["srun", f"--nodes={options.nodes.most}", "--ntasks-per-node=1", f"--cpus-per-task={options.nproc}"]
+    partition = [f"--partition={options.slurm}"] * bool(options.slurm)
+    gpus = [f"--gpus-per-node={options.nproc}"] * (not options.hides_gpus and _has_gpus(tuple(partition)))
+    return [*words, *gpus, *partition]
+
+
+@cache
+def _has_gpus(partition: tuple[str, ...]) -> bool:
+    """Whether SLURM has GPUs to give."""
+    words = ["sinfo", "--noheader", "--format=%G", *partition]
+    try:
+        return "gpu" in subprocess.run(words, capture_output=True, text=True, timeout=30).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return False  # srun will say what is wrong
+
+
+class Agents(client.Channel):
+    """The agents of one run, in a job of its own."""
+
+    def __init__(self, options: Options, folder: Path) -> None:
+        self._env = _environment()
+        self._name = f"ddp-course-{secrets.token_hex(4)}"
+        self._log = folder / "srun.log"
+        minutes = math.ceil(options.timeout / 60) + 2  # SLURM's own limit, should nobody be left to end the job
+        own = [f"--job-name={self._name}", f"--time={minutes}", "--quiet"]
+        ours, theirs = socket.socketpair()
+        with theirs, open(self._log, "wb") as log:
+            self._srun = subprocess.Popen(
+                [*_srun(options), *own, *processes.program("ddp_course.cluster.node")],
+                env=self._env,
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=log,
+                start_new_session=True,  # an interrupt is for the notebook
+            )
+        super().__init__(ours)
+
+    def start(self, jobs: list[Job]) -> None:
+        # A node has this environment from srun, with what SLURM says of the node.
+        own = [{name: value for name, value in job.env.items() if self._env.get(name) != value} for job in jobs]
+        super().start([replace(job, env=env) for job, env in zip(jobs, own, strict=True)])
+
+    def stop(self, grace: float) -> None:
+        super().stop(grace)
+        if grace:
+            self._cancel()
+
+    def evidence(self, attempts: list[Attempt]) -> list[Attempt]:
+        self._request(do="evidence")
+        return attempts
+
+    def close(self) -> None:
+        super().close()
+        try:
+            self._srun.wait(1.0)
+        except subprocess.TimeoutExpired:  # it waits in the queue, or for a node that does not answer
+            self._cancel()
+            try:
+                self._srun.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                self._srun.kill()
+                self._srun.wait()
+
+    def _cancel(self) -> None:
+        subprocess.run(["scancel", f"--name={self._name}"], capture_output=True, timeout=30)
+
+    def ended_early(self) -> LaunchError:
+        words = self._log.read_text(errors="replace").strip()
+        return LaunchError(f"SLURM started no agent. It says:\n{words or 'nothing'}")
+
+
+def _environment() -> dict[str, str]:
+    """A terminal's. Where this notebook is itself in a job, nothing of that one: the run gets a job of its own."""
+    env = {name: value for name, value in client.environment().items() if not name.startswith("PET_")}
+    if "SLURM_JOB_ID" in env:
+        env = {k: v for k, v in env.items() if not k.startswith(("SLURM", "SRUN_")) or k == "SLURM_CONF"}
+    return env
