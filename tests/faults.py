@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 from kernels import Kernel, Result, alive_in, sessions
@@ -69,6 +70,7 @@ class Fault:
     interrupted: bool = False
     kernel_ends: bool = False
     program: str = PROGRAM
+    nnodes: int = 1  # `ranks` are divided among them
 
     def source(self) -> str:
         return self.program.format(fault=self.fault, everywhere=self.everywhere, rank=self.rank)
@@ -138,7 +140,8 @@ def run_fault(fault: Fault, warm: bool, scene: Scene) -> Outcome:
     scene.sessions.clear()
     scene.acted_at = None
     scene.kernel.run("run = None")
-    options = f"nproc_per_node={fault.ranks}, timeout={fault.timeout}, warm={warm}, check=False"
+    options = f"nproc_per_node={fault.ranks // fault.nnodes}, nnodes={fault.nnodes}"
+    options += f", timeout={fault.timeout}, warm={warm}, check=False"
     call = f"open('cell-started', 'w').write('x'); run = launch('program.py', {options})"
     began = time.time()
     message = scene.kernel.start(call)
@@ -230,9 +233,11 @@ def _look_after_the_kernel(scene: Scene, outcome: Outcome, limit: float) -> None
         outcome.problems.append(f"{len(alive)} processes outlive the kernel by {limit} s")
 
 
-def _kill_agent(number: signal.Signals, ranks: int = 3) -> Callable[[Scene], None]:
+def _kill_agent(number: signal.Signals, ranks: int = 3, of: int = 0) -> Callable[[Scene], None]:
+    """Send a signal to the agent that started rank `of`."""
+
     def action(scene: Scene) -> None:
-        agent = scene.started(ranks)[0][1]
+        agent = scene.started(ranks)[of][1]
         scene.act()
         os.kill(agent, number)
 
@@ -249,12 +254,12 @@ def _kill_server(number: signal.Signals) -> Callable[[Scene], None]:
     return action
 
 
-def _interrupt(after: float | None = None) -> Callable[[Scene], None]:
+def _interrupt(after: float | None = None, ranks: int = 3) -> Callable[[Scene], None]:
     """Interrupt the kernel `after` seconds, or once all ranks have started."""
 
     def action(scene: Scene) -> None:
         if after is None:
-            scene.started(3)
+            scene.started(ranks)
             time.sleep(0.2)
         else:
             scene.kernel.wait_for_file("cell-started")
@@ -265,9 +270,9 @@ def _interrupt(after: float | None = None) -> Callable[[Scene], None]:
     return action
 
 
-def _end_kernel(how: str) -> Callable[[Scene], None]:
+def _end_kernel(how: str, ranks: int = 3) -> Callable[[Scene], None]:
     def action(scene: Scene) -> None:
-        scene.started(3)
+        scene.started(ranks)
         time.sleep(0.1)
         if how == "SIGKILL":
             os.kill(scene.kernel.pid, signal.SIGKILL)
@@ -289,6 +294,7 @@ def _delete_folder(scene: Scene) -> None:
     scene.act()
 
 
+TWO_NODES: dict[str, Any] = {"ranks": 4, "nnodes": 2}
 _WAIT_FOR_GO = "while not os.path.exists('go'): time.sleep(0.01)"
 
 FAULTS = [
@@ -354,6 +360,31 @@ FAULTS = [
         kind="run_folder_deleted",
         culprits=[],
     ),
+    Fault("raise on node 1", "mark(); raise ValueError('fault')", rank=3, kind="exception", culprits=[3], **TWO_NODES),
+    Fault("asleep on node 1", rank=2, timeout=4, kind="hang", culprits=[2], **TWO_NODES),
+    Fault(
+        "SIGKILL on node 1's agent",
+        action=_kill_agent(signal.SIGKILL, 4, of=2),
+        kind="agent_lost",
+        culprits=[],
+        **TWO_NODES,
+    ),
+    Fault(
+        "SIGTERM on node 1's agent",
+        action=_kill_agent(signal.SIGTERM, 4, of=2),
+        kind="terminated",
+        culprits=[],
+        **TWO_NODES,
+    ),
+    Fault(
+        "SIGKILL on node 0's agent",
+        action=_kill_agent(signal.SIGKILL, 4, of=0),
+        kind="agent_lost",
+        culprits=[],
+        **TWO_NODES,
+    ),
+    Fault("interrupt of two nodes", action=_interrupt(ranks=4), interrupted=True, seconds=1.5, **TWO_NODES),
+    Fault("kernel SIGKILL, two nodes", action=_end_kernel("SIGKILL", 4), kernel_ends=True, **TWO_NODES),
 ]
 TIMING_SENSITIVE = [f for f in FAULTS if f.interrupted or f.kernel_ends or "SIG" in f.name]
 

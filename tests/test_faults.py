@@ -16,6 +16,8 @@ COLD_TOO = {
     "interrupt in a stuck collective",
     "kernel SIGKILL",
     "raise while others ignore signals",
+    "SIGKILL on node 1's agent",
+    "interrupt of two nodes",
 }
 
 

@@ -10,7 +10,7 @@ from ddp_course.diagnosis import causes
 from ddp_course.diagnosis.block import Diagnosis
 from ddp_course.diagnosis.causes import Found
 from ddp_course.diagnosis.code import main_thread, shown, source, trace
-from ddp_course.diagnosis.who import End, clean, names
+from ddp_course.diagnosis.who import End, clean, names, on_nodes
 from ddp_course.launcher.run import Run
 
 _LAST_WORDS = 20  # lines on stderr in which a rank that ended without an exception may have said why
@@ -79,7 +79,7 @@ def diagnose(run: Run, ends: list[End]) -> Diagnosis:
         story.found.why,
         story.found.fix,
         story.found.section or None,
-        headline=f"{names(ranks, len(run.ranks))}: {story.headline}",
+        headline=f"{on_nodes(run, ranks)}: {story.headline}",
         details=_details(shown_end, run, known),
         others=" ".join(filter(None, [_victims(victims), _also(failed, culprits)])),
         logs="" if known and story.found.kind != "native_crash" else LOGS,

@@ -6,14 +6,24 @@ from typing import Any
 
 from ddp_course.diagnosis import causes, collectives, failures, waiting
 from ddp_course.diagnosis.block import Diagnosis
+from ddp_course.diagnosis.causes import Found
 from ddp_course.diagnosis.code import Frame, shown, source
 from ddp_course.diagnosis.failures import LOGS
 from ddp_course.diagnosis.views import View, phrases
-from ddp_course.diagnosis.who import End, clean, ends, names
+from ddp_course.diagnosis.who import End, clean, ends, names, on_nodes
+from ddp_course.launcher.live import was_signalled
 from ddp_course.launcher.run import Run
 
 _SECTION = "lesson 4, section 5"
 _HANGS = "lesson 4, section 6"
+_NODE_MISSING = Found(
+    "rendezvous_node_missing",
+    "No rank starts before the agents of all nodes have met. One was not started, died before, or looked for another "
+    "endpoint.",
+    "Start every node, with the same --nnodes and the same --rdzv-endpoint (or --master-addr and --master-port). With "
+    "static rendezvous each needs its own --node-rank.",
+    "lesson 4, section 3",
+)
 
 
 def diagnose(run: Run) -> Diagnosis | None:
@@ -35,6 +45,11 @@ def diagnose(run: Run) -> Diagnosis | None:
     if run.outcome == "timeout":
         return _time_is_up(run, found)
     return _ended_from_outside(run, found)
+
+
+def _waiting(run: Run) -> str:
+    here = run.nodes.here
+    return f"node {here[0]} waited" if len(here) == 1 else "the nodes waited"
 
 
 def _folder_deleted() -> Diagnosis:
@@ -73,6 +88,15 @@ def _at(run: Run, place: Frame | None) -> dict[str, Any]:
 def _time_is_up(run: Run, found: list[End]) -> Diagnosis:
     limit = f"the time limit of {run.timeout:g} s"
     more = f"If it only needs longer, give it more: --timeout {2 * run.timeout:g}."
+    if not found and run.nodes.most > 1:
+        return Diagnosis(
+            "rendezvous_node_missing",
+            explanation=_NODE_MISSING.why,
+            fix=_NODE_MISSING.fix,
+            section=_NODE_MISSING.section,
+            headline=f"no rank had started when {limit} was up: {_waiting(run)} for the others",
+            logs=LOGS,
+        )
     if not found:
         return Diagnosis("timeout", fix=more, headline=f"no rank had started when {limit} was up", logs=LOGS)
     records = collectives.load_all((end.rank, end.attempt) for end in found)
@@ -127,26 +151,43 @@ def _ended_from_outside(run: Run, found: list[End]) -> Diagnosis:
             victims=ranks,
             explanation="No rank failed: a signal from outside (SIGTERM or SIGINT) ended the run.",
             section=_SECTION,
-            headline=f"{names(ranks, len(run.ranks))}: ended from outside",
+            headline=f"{on_nodes(run, ranks)}: ended from outside",
             logs=LOGS,
             **_at(run, ended[0].place),
         )
     if log := _agent_log(run):
+        why = causes.by_text(log)
         return Diagnosis(
-            "agent_lost",
+            why.kind if why else "agent_lost",
             victims=[end.rank for end in found if end.status != "done"],
-            explanation="No rank failed: the process that watches over them, torchrun's agent, ended with this error.",
-            section=_SECTION,
+            explanation=why.why
+            if why
+            else "No rank failed: the process that watches over them, torchrun's agent, ended with this error.",
+            fix=why.fix if why else "",
+            section=why.section if why else _SECTION,
             headline=f"the run lost its agent: {clean(log)}",
             logs=LOGS,
         )
+    return _agent_lost(run, found)
+
+
+def _agent_lost(run: Run, found: list[End]) -> Diagnosis:
+    """The agent left no word: a signal ended it."""
+    lost = [node for node, code in run.agents.items() if code is not None and was_signalled(code)]
+    ranks = [rank.rank for rank in run.last_attempt if rank.node in lost]
+    headline, whose = "the run lost its agent", "them"
+    if run.nodes.several and len(lost) == 1:
+        whose = f"the ranks of node {lost[0]}"
+        headline = f"node {lost[0]} lost its agent" + (f", and {names(ranks)} with it" if ranks else "")
     return Diagnosis(
         "agent_lost",
         victims=[end.rank for end in found if end.status != "done"],
-        explanation="No rank failed: the process that watches over them, torchrun's agent, ended, and they with it.",
-        fix="Run it again. If that repeats, memory may be short: the system then ends processes (SIGKILL).",
+        explanation=f"No rank failed: the process that watches over {whose}, torchrun's agent, ended, and they with "
+        "it.",
+        fix="Run it again. If that repeats, memory may be short: the system then ends processes (SIGKILL)."
+        + " With --nnodes=MIN:MAX and --max-restarts the other nodes go on." * run.nodes.several,
         section=_SECTION,
-        headline="the run lost its agent",
+        headline=headline,
         logs=LOGS,
     )
 

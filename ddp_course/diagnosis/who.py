@@ -156,6 +156,13 @@ def names(ranks: Sequence[int], total: int = 0) -> str:
     return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
 
 
+def on_nodes(run: Run, ranks: Sequence[int]) -> str:
+    """`ranks 2 and 3 on node 1`: with the node, where there are several and all these ranks are on one."""
+    said = names(ranks, len(run.ranks))
+    nodes = {rank.node for rank in run.ranks if rank.rank in ranks}
+    return f"{said} on node {nodes.pop()}" if run.nodes.several and len(nodes) == 1 else said
+
+
 def clean(message: str, most: int = 240) -> str:
     """An error message in one line, without what changes from run to run (addresses, ports, process ids)."""
     text = _CONTROL.sub("", re.sub(r"\s+", " ", message[:20_000])).strip()
