@@ -12,6 +12,7 @@ from ddp_course.exercises.compare import show
 Rank = dict[str, Any]
 
 _CLOSED = "RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:{port}"
+_RESET = "RuntimeError: [gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]:{port}: Connection reset by peer"
 _TIMED_OUT = "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 2000ms for recv operation"
 _OWN = (
     "ValueError: sample 311 has no label",
@@ -43,7 +44,7 @@ def first_failure(ranks):
         "Which ends are only the consequence of another one? Name the signs of a victim first, and leave those out.",
         "Among what is left, the earliest. Where nothing is left, every error tells of a wait in vain: for whom? First "
         "look for a rank that had left already, then for one that never came.",
-        "In this order: an error or a signal of its own (not -15, no closed connection, nothing timed out); an exit "
+        "In this order: an error or a signal of its own (not -15, no lost connection, nothing timed out); an exit "
         'code 0; a -15 with no error at all. The "second" decides only between several of the same kind.',
     )
 
@@ -62,7 +63,7 @@ def first_failure(ranks):
         closed = end(1, _CLOSED.format(port=pick.randint(30_000, 60_000)), 0)
         first, second = pick.sample(_OWN, 2)
         own, ended = end(1, first, 0), end(-15, None, 1)
-        early = end(1, _CLOSED.format(port=41_234), -1)
+        early = end(1, _RESET.format(port=pick.randint(30_000, 60_000)), -1)
         later = end(1, second, 2)
         return [
             {"ranks": job(own, [ended]), "what": "reading of an exception"},
@@ -112,7 +113,7 @@ def who(ranks: list[Rank]) -> int:
 def _waited(rank: Rank) -> bool:
     """Whether its error tells only that another rank was gone or did not come."""
     error = rank["error"] or ""
-    return "Connection closed by peer" in error or "Timed out waiting" in error
+    return "by peer" in error or "Timed out waiting" in error
 
 
 def _row(rank: Rank) -> str:
@@ -123,7 +124,7 @@ def _row(rank: Rank) -> str:
 
 def _alibi(mine: Rank, culprit: Rank) -> str:
     """Why it was not this rank."""
-    if _waited(mine) and "closed" in mine["error"]:
+    if _waited(mine) and "by peer" in mine["error"]:
         return "lost its connection: the other end of it was gone before."
     if _waited(mine):
         return "waited, and its time was up. For whom did it wait?"

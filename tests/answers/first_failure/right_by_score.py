@@ -2,7 +2,7 @@
 def first_failure(ranks):
     def kind(rank):
         error, code = rank["error"], rank["exit_code"]
-        if error and ("Connection closed" in error or "Timed out" in error):
+        if error and ("by peer" in error or "Timed out" in error):
             return 3
         if code == -15:
             return 2

@@ -1,5 +1,5 @@
 # right: own failures, then early leavers, then those that never came; the earliest of them
-VICTIM = ("Connection closed by peer", "Timed out waiting")
+VICTIM = ("by peer", "Timed out waiting")
 
 
 def first_failure(ranks):

@@ -1,0 +1,9 @@
+# feedback: lost its connection: the other end of it was gone before.
+def first_failure(ranks):
+    def victim(rank):
+        return any(sign in (rank["error"] or "") for sign in ("closed by peer", "Timed out"))
+
+    own = [r for r, rank in enumerate(ranks) if rank["exit_code"] not in (0, -15) and not victim(rank)]
+    left = [r for r, rank in enumerate(ranks) if rank["exit_code"] == 0]
+    missing = [r for r, rank in enumerate(ranks) if not victim(rank)]
+    return min(own or left or missing, key=lambda r: ranks[r]["second"])
