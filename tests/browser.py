@@ -234,6 +234,13 @@ class Notebook:
             assert time.monotonic() < deadline, "not saved"
             self.page.wait_for_timeout(50)
 
+    def wait_saved(self, text: str, seconds: float = 20) -> None:
+        """Until JupyterLab has saved the notebook with this in it, by itself."""
+        deadline = time.monotonic() + seconds
+        while text not in self.path.read_text(encoding="utf-8"):
+            assert time.monotonic() < deadline, f"not saved with {text!r} in it"
+            self.page.wait_for_timeout(50)
+
     def reload(self) -> None:
         """The browser's reload button. What was not saved is lost, as JupyterLab warns."""
         self.page.once("dialog", lambda dialog: dialog.accept())

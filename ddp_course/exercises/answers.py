@@ -33,7 +33,7 @@ def answer(exercise: Exercise, cell: str, magic: str = "exercise", seeds: list[i
     """Check the text of an answer: what `%%exercise` shows for it. A blank or broken one costs no launch."""
     tree = _syntax(exercise.name, cell)
     if is_blank(exercise, tree):
-        text = f"○ {exercise.name} · not attempted yet. Write your answer in this cell, then run it to have it checked."
+        text = f"○ {exercise.name} · not attempted yet. Write your answer in this cell and run it."
         return Result(exercise.name, "blank", text)
     if missing := sorted(_defined(ast.parse(exercise.stub)) - _defined(tree)):
         text = f"✗ {exercise.name} · the cell defines no {missing[0]}. Keep the name that the exercise gives."

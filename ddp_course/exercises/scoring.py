@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from ddp_course.exercises import of_lesson
 from ddp_course.exercises.answers import passed
 
@@ -16,5 +18,5 @@ def score(lesson: str) -> int:
     missing = [name for name in names if name not in passed]
     print(f"{len(names) - len(missing)} of {len(names)} exercises of lesson {lesson} pass in this notebook.")
     if missing:
-        print(f"Not yet: {', '.join(missing)}")
+        print(textwrap.fill(f"Not yet: {', '.join(missing)}", 100, subsequent_indent="  "))
     return len(names) - len(missing)
