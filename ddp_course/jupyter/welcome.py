@@ -19,7 +19,7 @@ from ddp_course.launcher.folders import course_folder
 
 PAGE = "Welcome.md"
 WORKSPACE = "ddp-course"
-_SHARE = 0.36  # of the height, for the page
+_SHARE = 0.4  # of the height, for the page
 
 
 def page(lessons: Sequence[Path], overview: Overview) -> str:
