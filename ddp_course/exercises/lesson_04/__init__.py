@@ -13,6 +13,7 @@ from ddp_course.exercises.lesson_04.own_launcher import OwnLauncher
 from ddp_course.exercises.lesson_04.quiz import QUIZ
 from ddp_course.exercises.lesson_04.rank_arithmetic import RankArithmetic
 from ddp_course.exercises.lesson_04.samples import SamplesLeft
+from ddp_course.exercises.lesson_04.sbatch import SbatchScript
 from ddp_course.exercises.lesson_04.surviving import Survive
 
 __all__ = ["EXERCISES", "NOTEBOOK", "QUIZ", "TITLE"]
@@ -32,5 +33,6 @@ EXERCISES: list[Exercise] = [
     FirstFailure(),
     HiddenTraceback(),
     MissingRank(),
+    SbatchScript(),
     OverlappedStep(),
 ]

@@ -1,0 +1,13 @@
+# feedback: the job has 1
+
+
+def sbatch_script(nodes, gpus):
+    return f"""#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node={gpus}
+#SBATCH --time=01:00:00
+
+srun torchrun --nnodes=2 --nproc-per-node={gpus} --rdzv-backend=c10d \\
+    --rdzv-endpoint=$(hostname):29400 --rdzv-id=$SLURM_JOB_ID train.py
+"""
