@@ -24,12 +24,13 @@ class State:
         return self.parameters + self.gradients + self.optimizer
 
 
-def fp32_adamw(parameters: int, tensors: int = 0) -> State:
+def fp32_adamw(parameters: int, tensors: int = 0, stage: int = 0, ranks: int = 1) -> State:
     """Training in fp32 with AdamW: 4 bytes for a parameter, 4 for its gradient, 8 for AdamW's two averages.
 
-    PyTorch's AdamW also keeps a step counter of 4 bytes for each of the `tensors` parameter tensors.
+    PyTorch's AdamW also keeps a step counter of 4 bytes for each of the rank's `tensors`. Sharded as `mixed_adam` says.
     """
-    return State(4 * parameters, 4 * parameters, 8 * parameters + 4 * tensors)
+    state = _sharded(parameters, (4, 4, 8), stage, ranks)
+    return State(state.parameters, state.gradients, state.optimizer + 4 * tensors)
 
 
 def mixed_adam(parameters: int, stage: int = 0, ranks: int = 1, k: int = 12) -> State:
@@ -38,10 +39,14 @@ def mixed_adam(parameters: int, stage: int = 0, ranks: int = 1, k: int = 12) -> 
     ZeRO `stage` 1 shards the optimizer over the ranks, 2 the gradients too, 3 the parameters too
     (Rajbhandari et al. 2020). Raises ValueError for another stage.
     """
+    return _sharded(parameters, (2, 2, k), stage, ranks)
+
+
+def _sharded(parameters: int, each: tuple[int, int, int], stage: int, ranks: int) -> State:
     if stage not in (0, 1, 2, 3):
         raise ValueError(f"ZeRO has stages 1 to 3, and 0 for none; {stage} is none of them")
-    shared = [ranks if stage >= level else 1 for level in (3, 2, 1)]
-    return State(2 * parameters / shared[0], 2 * parameters / shared[1], k * parameters / shared[2])
+    over = [ranks if stage >= level else 1 for level in (3, 2, 1)]
+    return State(*(size * parameters / share for size, share in zip(each, over, strict=True)))
 
 
 def gpt_activations(

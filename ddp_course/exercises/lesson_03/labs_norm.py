@@ -285,7 +285,7 @@ dist.destroy_process_group()
             ),
             Option(
                 "DDP's: its forward sends the buffers from rank 0 to all ranks, in eval mode too",
-                "Yes. `model(…)` is a collective, and rank 1 never called it. What needs no other rank is model.module.",
+                "Yes. `model(…)` is a collective, and rank 1 never called it. model.module is none.",
             ),
         ),
         "d",
