@@ -63,7 +63,7 @@ def _host(space: str, name: str) -> Host:
     (_ETC / space).mkdir(parents=True)
     lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in _ADDRESSES.items())]
     (_ETC / space / "hosts").write_text("\n".join(lines) + "\n")
-    return Host(name, _INTERFACE, ("ip", "netns", "exec", space, *named))
+    return Host(name, ("ip", "netns", "exec", space, *named))
 
 
 def _ip(*words: str) -> str:

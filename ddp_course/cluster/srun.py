@@ -32,7 +32,7 @@ _PATIENCE = 5.0  # seconds srun has to end
 
 def hosts(nodes: Nodes) -> tuple[Host, ...]:
     """A host for each node of a job that does not exist yet."""
-    return tuple(Host(FIRST_NODE, "", ()) for _ in range(nodes.most))
+    return tuple(Host(FIRST_NODE, ()) for _ in range(nodes.most))
 
 
 def check(options: Options) -> None:

@@ -189,11 +189,8 @@ class _Launch:
         env.setdefault("KINETO_LOG_LEVEL", "99")  # else each use of the profiler writes the time to stderr
         if (gpus := self._options.visible_gpus(node)) is not None:
             env["CUDA_VISIBLE_DEVICES"] = gpus
-        enter: tuple[str, ...] = ()
-        if hosts := self._options.nodes.hosts:
-            enter = hosts[node].enter
-            if hosts[node].interface:
-                env["GLOO_SOCKET_IFNAME"] = env["NCCL_SOCKET_IFNAME"] = hosts[node].interface
+        hosts = self._options.nodes.hosts
+        enter = hosts[node].enter if hosts else ()
         arguments = self._options.agent_arguments(node, self._folder.name, folder)
         return Job(node, arguments, env, str(Path.cwd()), str(folder / "agent.log"), enter)
 

@@ -22,11 +22,10 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class Host:
-    """Where a node runs that is not this machine as it is: its name, its network interface, and the words to put
-    before a command that is to run there."""
+    """Where a node runs that is not this machine as it is: its name, and the words to put before a command that is to
+    run there."""
 
     name: str
-    interface: str
     enter: tuple[str, ...]
 
 
@@ -136,7 +135,7 @@ class Nodes:
         words = [f"--nnodes={self.nnodes}"]
         if self.backend == "static":
             words.append(f"--node-rank={node}")
-        if self.rdzv_backend or self.backend == "c10d":
+        if self.backend == "c10d":  # static is what torchrun takes by itself
             words.append(f"--rdzv-backend={self.backend}")
         if self.backend == "static" and self.rdzv_endpoint is None:
             address, _, port = self.endpoint(False).rpartition(":")
