@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ddp_course.decision import choose
-from ddp_course.memory import GB, GIB, fp32_adamw, mixed_adam
+from ddp_course.memory import GB, GIB, fits, fp32_adamw, mixed_adam
 from ddp_course.scaling import PUBLISHED, Cluster, Job, Link, strong, weak
 
 if TYPE_CHECKING:
@@ -127,6 +127,27 @@ def memory_calculator() -> Control:
         return "\n".join(lines)
 
     choices = {"parameters": Choice("model", _MODELS, "8 B"), "gpu": Choice("memory of a GPU", _GPUS, "80 GiB")}
+    return Control(choices, answer)
+
+
+def sharding_calculator() -> Control:
+    """Bytes on each GPU in mixed precision, for DDP and for the three stages of ZeRO, and whether they fit."""
+
+    def answer(parameters: float, ranks: int, gpu: float) -> str:
+        lines = []
+        for stage, name in enumerate(("DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3")):
+            state = mixed_adam(int(parameters), stage, ranks)
+            parts = (state.parameters, state.gradients, state.optimizer)
+            sizes = " + ".join(f"{part / GB:.3g}" for part in parts)
+            verdict = "fits" if fits(state.total, gpu) else "does not fit"
+            lines.append(f"{name:6}  {sizes} = {state.total / GB:.4g} GB on each GPU: {verdict}")
+        return "\n".join(lines)
+
+    choices = {
+        "parameters": Choice("model", _MODELS, "7.5 B"),
+        "ranks": Choice("GPUs", _COUNTS, "64"),
+        "gpu": Choice("memory of a GPU", _GPUS, "40 GiB"),
+    }
     return Control(choices, answer)
 
 

@@ -7,6 +7,7 @@ from ddp_course.exercises.lesson_03.checkpointing import ShardedCheckpoint
 from ddp_course.exercises.lesson_03.labs_norm import BatchOfOne, ConversionIgnored, RankZeroEvaluates
 from ddp_course.exercises.lesson_03.labs_sharded import FullStateOnRankZero, OptimizerBeforeSharding
 from ddp_course.exercises.lesson_03.layer import ShardedLinear
+from ddp_course.exercises.lesson_03.predicting import BytesPerRank
 from ddp_course.exercises.lesson_03.statistics import GlobalStatistics
 from ddp_course.exercises.lesson_03.sync_norm import SyncBatchNorm
 from ddp_course.exercises.lesson_03.zero import UnconsolidatedState, ZeroOne
@@ -22,6 +23,7 @@ EXERCISES: list[Exercise] = [
     SyncBatchNorm(),
     ConversionIgnored(),
     RankZeroEvaluates(),
+    BytesPerRank(),
     ZeroOne(),
     UnconsolidatedState(),
     ShardedLinear(),
