@@ -156,7 +156,7 @@ def test_the_job_file_is_valid_bash_and_every_option_has_its_line() -> None:
         "output": "%x-%j.log",
     }
     assert text.index("#SBATCH --output") < text.index("set -eu")  # sbatch reads options up to the first command
-    assert max(map(len, text.splitlines())) <= 110
+    assert max(map(len, text.splitlines())) <= 92
 
 
 def test_the_command_prints_the_file_or_writes_a_new_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,7 +93,8 @@ def rehearse(script: str) -> Rehearsal:
             found.refused = f"It did not end within {_SECONDS:g} seconds."
             return found
         if log.exists():
-            found.started = [json.loads(line) for line in log.read_text().splitlines()]
+            started = [json.loads(line) for line in log.read_text().splitlines()]
+            found.started = sorted(started, key=lambda one: (one["node"], one["words"]))
         elif done.returncode:
             found.refused = (done.stderr.strip() or f"It ended with exit code {done.returncode}.").splitlines()[-1]
     return found

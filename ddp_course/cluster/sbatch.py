@@ -19,21 +19,22 @@ _FILE = """\
 
 set -eu
 
-# The environment in which torchrun is found, where the shell that calls sbatch has it not:
+# The environment with torchrun, where the shell that calls sbatch has it not:
 # source .venv/bin/activate
 
-# This file runs on the first node of the job, and the agents meet there. Two jobs can share a node, so
-# the port comes from the job's number. Whoever reaches it can run code as you: keep it inside the cluster.
+# This file runs on the first node of the job, where the agents meet. Two jobs can share a
+# node, so the port comes from the job's number. Whoever reaches the port can run code as
+# you: keep it inside the cluster.
 endpoint=$(hostname):$((20000 + SLURM_JOB_ID % 10000))
 
 # Each rank computes on its share of the cores.
 export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / {nproc}))
 
-# Where nodes have several networks, name the one to use (ip -brief address lists them):
+# Where nodes have several networks, name the one to use (`ip -brief address` lists them):
 # export NCCL_SOCKET_IFNAME=ib0 GLOO_SOCKET_IFNAME=ib0
 
-# One agent on each node, each with a log of its own. When one has ended, --wait gives the others 30 s to
-# do so and say why, before they are ended too. srun does not take --cpus-per-task from sbatch.
+# One agent on each node, each with a log of its own. When one has ended, the others get
+# 30 s to say why they end too. srun does not take --cpus-per-task from sbatch.
 srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --wait=30 --output=%x-%j-node%n.log \\
     torchrun \\
     --nnodes="$SLURM_JOB_NUM_NODES" \\
@@ -55,13 +56,13 @@ def sbatch_file(job: Job, time: str = "01:00:00", partition: str = "") -> str:
     options = {
         f"--job-name={job.name}": "",
         f"--nodes={job.nodes}": "",
-        "--ntasks-per-node=1": "one torchrun agent on each node; the agent starts the ranks",
+        "--ntasks-per-node=1": "one torchrun agent a node, which starts the ranks",
         f"--gpus-per-node={job.gpus}": "a GPU for each rank",
-        f"--cpus-per-task={job.nproc_per_node}": "cores for all ranks of a node; data loader workers need more",
+        f"--cpus-per-task={job.nproc_per_node}": "cores of a node; data loader workers need more",
         f"--time={time}": "when it is up, the job is ended",
-        "--signal=TERM@60": "a minute before, every rank gets SIGTERM: time to save a snapshot",
+        "--signal=TERM@60": "a minute or two before: time to save a snapshot",
         f"--partition={partition}": "",
-        "--output=%x-%j.log": "what this file itself says: job name, job number",
+        "--output=%x-%j.log": "what this file says: job name, job number",
     }
     if not job.gpus:
         del options["--gpus-per-node=0"]

@@ -23,11 +23,11 @@ metadata:
   name: {name}
 spec:
   runtimeRef:
-    name: torch-distributed    # a runtime that comes with Kubeflow Trainer: one pod is one node
+    name: torch-distributed    # comes with Kubeflow Trainer; a pod is a node
   trainer:
     image: {image}    # PyTorch, the script and what it imports
-    # Kubeflow tells each torchrun --nnodes, --nproc-per-node, --node-rank and where the first
-    # pod is, by variables: PET_NNODES, PET_NPROC_PER_NODE, PET_NODE_RANK, PET_MASTER_ADDR, PET_MASTER_PORT.
+    # Kubeflow gives torchrun its other options by variables: PET_NNODES, PET_NPROC_PER_NODE,
+    # PET_NODE_RANK, PET_MASTER_ADDR and PET_MASTER_PORT.
     command: [torchrun]
     args: {args}
     numNodes: {nodes}
