@@ -88,6 +88,7 @@ def _configure(folder: Path) -> None:
     (folder / "munge.key").chmod(0o400)
     for number in range(4):
         (folder / f"gpu{number}").touch()
+    (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
     (folder / "gres.conf").write_text(f"Name=gpu File={folder}/gpu[0-3]\n")
     host = socket.gethostname().partition(".")[0]
     text = CONFIG.format(host=host, folder=folder, ports=_free_ports(3), nodes=NODES, user=USER)
