@@ -206,6 +206,7 @@ SYMPTOMS = {
     "more_ranks_than_gpus": "rank 0 │ local rank 0 takes cuda:0",
     "hidden_traceback": "rank 0 │ error_file: <N/A>",
     "missing_rank": "rank 0 │ step 2: mean gradient 5.5",
+    "each_alone": "✗ the run was ended at its time limit",
     "no_restart": "start 0, step 1: 2 ranks are here",
     "from_zero": "rank 1 │ start 1, step 0: weight 2",
 }
@@ -221,6 +222,7 @@ STOPS = {
     "more_ranks_than_gpus",
     "hidden_traceback",
     "missing_rank",
+    "each_alone",
     "no_restart",
 }
 

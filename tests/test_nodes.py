@@ -123,16 +123,27 @@ def test_each_nodes_command_and_output_stand_together() -> None:
     assert sorted(p.name for p in run.folder.glob("node-*")) == ["node-0", "node-1"]
 
 
-@pytest.mark.parametrize("how", [{}, {"rdzv_backend": "static"}, {"rdzv_id": "mine", "rdzv_conf": "read_timeout=50"}])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"nnodes": 2},
+        {"nnodes": 2, "rdzv_backend": "static"},
+        {"nnodes": "1:2", "rdzv_id": "mine", "rdzv_conf": "read_timeout=50"},
+    ],
+    ids=["c10d", "static", "elastic"],
+)
 def test_the_printed_lines_work_in_two_terminals(how: dict) -> None:
-    lines = Options(script(WHO), nproc_per_node=2, nodes=Nodes(2, **how)).command.splitlines()
+    lines = Options(script(WHO), nproc_per_node=2, nodes=Nodes(**how)).command.splitlines()
     port = str(free_port())
     terminals = []
     for line in lines:
-        program, *arguments = shlex.split(line.replace("29400", port).replace("29500", port))
-        assert program == "torchrun"
-        command = [sys.executable, "-m", "torch.distributed.run", *arguments]
-        terminals.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
+        before, program, after = line.replace("29400", port).replace("29500", port).partition("torchrun ")
+        assert program
+        env = os.environ | dict(word.split("=") for word in before.split())
+        command = [sys.executable, "-m", "torch.distributed.run", *shlex.split(after)]
+        terminals.append(
+            subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        )
     printed = [sorted(terminal.communicate(timeout=150)[0].splitlines(keepends=True)) for terminal in terminals]
     assert sorted(printed) == [AS_ON_TWO_HOSTS[:2], AS_ON_TWO_HOSTS[2:]]
 

@@ -48,8 +48,9 @@ def diagnose(run: Run) -> Diagnosis | None:
 
 
 def _waiting(run: Run) -> str:
-    here = run.nodes.here
-    return f"node {here[0]} waited" if len(here) == 1 else "the nodes waited"
+    if run.nodes.several:
+        return "the nodes waited"
+    return "this node waited" if run.nodes.node_rank is None else f"node {run.nodes.node_rank} waited"
 
 
 def _folder_deleted() -> Diagnosis:

@@ -149,6 +149,8 @@ class Options:
             words.append(f"--max-restarts={self.max_restarts}")
         gpus = self.visible_gpus(node)
         prefix = "" if gpus is None else f"CUDA_VISIBLE_DEVICES={gpus} "
+        if self.nodes.elastic:  # else a node that comes later waits for ever for the address of the ranks' store
+            prefix += "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 "
         return prefix + shlex.join([*words, self.script, *self.args])
 
     def agent_arguments(self, node: int, run_id: str, folder: Path) -> list[str]:

@@ -7,6 +7,7 @@ from ddp_course.exercises.lesson_04.first_failure import FirstFailure
 from ddp_course.exercises.lesson_04.from_zero import FromZero
 from ddp_course.exercises.lesson_04.labs_failing import HiddenTraceback, MissingRank
 from ddp_course.exercises.lesson_04.labs_launching import LocalRankArgument, MoreRanksThanGpus, PortInUse
+from ddp_course.exercises.lesson_04.labs_nodes import EachAlone
 from ddp_course.exercises.lesson_04.no_restart import NoRestart
 from ddp_course.exercises.lesson_04.overlap import OverlappedStep
 from ddp_course.exercises.lesson_04.own_launcher import OwnLauncher
@@ -26,6 +27,7 @@ EXERCISES: list[Exercise] = [
     LocalRankArgument(),
     RankArithmetic(),
     MoreRanksThanGpus(),
+    EachAlone(),
     NoRestart(),
     FromZero(),
     Survive(),
