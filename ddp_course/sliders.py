@@ -8,8 +8,6 @@ from typing import Any
 
 from ddp_course.pictures.base import Picture, bundle, image
 
-_WIDTH = 880  # pixels of a picture, at most
-
 
 class PictureSlider:
     """Pictures by value, with a slider to choose one. As a cell's last line it shows itself.
@@ -51,7 +49,7 @@ class PictureSlider:
     def _shown(self, value: Any) -> str:
         words = html.escape(self._said(value))
         return (
-            f'<div style="max-width:{_WIDTH}px">{image(self._pngs[value], self._said(value))}</div>'
+            f"{image(self._pngs[value], self._said(value))}"
             f'<div role="status" aria-live="polite" style="position:absolute;left:-9999px">{words}</div>'
         )
 

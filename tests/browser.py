@@ -201,6 +201,7 @@ class Notebook:
 
     def start(self, index: int) -> None:
         """Run the cell as Shift-Enter does, without waiting."""
+        self.cell(index).locator(".jp-InputPrompt").evaluate("prompt => { prompt.textContent = ''; }")  # the old number
         self.cell(index).locator(".cm-content").click()
         self.page.keyboard.press("Control+Enter")
 

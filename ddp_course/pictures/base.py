@@ -46,8 +46,9 @@ class Picture(Figure):
 
 def image(png: bytes, said: str) -> str:
     """A PNG as HTML, with what it shows in words for those who do not see it."""
-    data = base64.b64encode(png).decode()
-    return f'<img alt="{html.escape(said, quote=True)}" src="data:image/png;base64,{data}">'
+    width, data = int.from_bytes(png[16:20], "big"), base64.b64encode(png).decode()
+    style = f"width:100%;max-width:{width}px"  # as wide as there is room
+    return f'<img alt="{html.escape(said)}" style="{style}" src="data:image/png;base64,{data}">'
 
 
 def bundle(png: bytes, said: str, text: str) -> dict[str, Any]:
