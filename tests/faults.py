@@ -361,6 +361,15 @@ FAULTS = [
         culprits=[],
     ),
     Fault("raise on node 1", "mark(); raise ValueError('fault')", rank=3, kind="exception", culprits=[3], **TWO_NODES),
+    Fault(
+        "raise on node 1, node 0 notices nothing",
+        "mark(); raise ValueError('fault')",
+        rank=3,
+        kind="exception",
+        culprits=[3],
+        program=PROGRAM.replace("else:\n    dist.all_reduce(torch.ones(1))\n", f"else:\n    {STUCK}\n"),
+        **TWO_NODES,
+    ),
     Fault("asleep on node 1", rank=2, timeout=4, kind="hang", culprits=[2], **TWO_NODES),
     Fault(
         "SIGKILL on node 1's agent",

@@ -22,7 +22,7 @@ from ddp_course.launcher.views import Terminal, notebook_view
 
 _TICK = 0.02  # seconds between two looks at what the ranks wrote
 _GRACE = 0.7  # seconds a stopped run has to end by itself
-_PATIENCE = 3.0  # seconds that the other nodes have to end by themselves, once one has ended and they cannot go on
+_PATIENCE = 2.0  # seconds that the other nodes have to end by themselves, once one has ended and they cannot go on
 
 
 def launch(

@@ -129,7 +129,7 @@ class Live:
         after, now = self.options.nodes.return_after, time.monotonic()
         if after is None:
             return []
-        due = [n for n, at in self._lost.items() if n and was_signalled(self.agents[n]) and now > at + after]
+        due = [n for n, at in self._lost.items() if n and was_signalled(self.agents[n] or 0) and now > at + after]
         for node in due:
             del self._lost[node]
         return due
@@ -146,13 +146,15 @@ class Live:
     def outcome(self) -> str:
         """finished, failed or lost, by how the agents ended."""
         codes = list(self.agents.values())
-        finished = codes.count(0)
-        if any(was_signalled(code) for code in codes) or not codes:
-            enough = self.options.nodes.elastic and finished >= self.options.nodes.limits[0]
-            return "finished" if enough and all(code == 0 or was_signalled(code) for code in codes) else "lost"
-        return "finished" if finished == len(codes) else "failed"
+        ended = [code for code in codes if code is not None]  # None: it still runs, or nobody is left to tell
+        if not ended or any(map(was_signalled, ended)):
+            nodes = self.options.nodes
+            others = [code for code in codes if code is None or not was_signalled(code)]
+            enough = nodes.elastic and len(others) >= nodes.limits[0]
+            return "finished" if enough and not any(code != 0 for code in others) else "lost"
+        return "finished" if all(code == 0 for code in codes) else "failed"
 
 
-def was_signalled(code: int | None) -> bool:
-    """Whether an agent was ended by a signal, or left no exit code."""
-    return code is None or code < 0 or code >= agent.SIGNALLED
+def was_signalled(code: int) -> bool:
+    """Whether a signal ended the agent."""
+    return code < 0 or code >= agent.SIGNALLED
