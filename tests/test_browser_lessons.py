@@ -27,6 +27,7 @@ ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9]*.ipynb"))
 ANSWERS = ROOT / "tests" / "answers"
 AXE = "axe-core@4.14.1"
+SIZE = {"width": 1280, "height": 2000}  # high, so that a lesson is soon looked through
 SECONDS = 240  # for all cells of a lesson on two busy cores
 
 # Of each cell: its prompt, the errors it shows, its pictures with their alternative text, and what can be operated.
@@ -38,13 +39,13 @@ CELLS = """() => [...document.querySelectorAll('.jp-Notebook .jp-Cell')].map(cel
   operated: cell.querySelectorAll('.jp-OutputArea input').length,
   shown: cell.querySelector('.jp-OutputArea')?.textContent ?? '',
 }))"""
-# Milliseconds from the next key to the change of what an element says; null after a second without one.
+# Milliseconds from the next key to the change of what an element says; null after half a second without one.
 REACTION = """root => new Promise(resolve => {
   let pressed = null;
   document.addEventListener('keydown', () => { pressed = performance.now(); }, {capture: true, once: true});
   const observer = new MutationObserver(() => { observer.disconnect(); resolve(performance.now() - pressed); });
   observer.observe(root, {subtree: true, childList: true, characterData: true, attributes: true});
-  setTimeout(() => { observer.disconnect(); resolve(null); }, 1000);
+  setTimeout(() => { observer.disconnect(); resolve(null); }, 500);
 })"""
 # What can be scrolled sideways on the page now.
 SCROLLS = f"""() => ({SIDEWAYS})(document.querySelector('.jp-NotebookPanel .jp-WindowedPanel-outer'))"""
@@ -63,6 +64,7 @@ FINDINGS = """async ours => {
 # The same where there is a picture without alternative text, which is taken away again.
 UNSAID = f"""async ours => {{
   const picture = document.querySelector('.jp-RenderedMarkdown').appendChild(document.createElement('img'));
+  picture.scrollIntoView();
   picture.src = 'data:image/gif;base64,R0lGODlhAQABAAAAACw=';
   const found = await ({FINDINGS})(ours);
   picture.remove();
@@ -116,7 +118,7 @@ def lesson(request: pytest.FixtureRequest, server: Lab, window: Any) -> Iterator
     """A lesson opened from the file browser, all its cells run, and saved. All tests share it."""
     path: Path = request.param
     stored = nbformat.read(path, as_version=4).cells
-    page = window.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    page = window.new_context(viewport=SIZE).new_page()
     notebook = server.open_from_file_browser(page, path.name)
     notebook.run_all(SECONDS)
     for _ in notebook.screens():
@@ -190,13 +192,11 @@ def test_nothing_scrolls_sideways(lesson: SimpleNamespace) -> None:
 def test_axe_finds_nothing_serious(lesson: SimpleNamespace, axe: str) -> None:
     page = lesson.notebook.page
     page.evaluate(axe)
-    page.set_viewport_size({"width": 1280, "height": 3000})
     unsaid = page.evaluate(UNSAID, OURS)
-    assert len(unsaid) == 1 and unsaid[0].startswith("image-alt (critical)"), "axe does not see what it should"
+    assert any(finding.startswith("image-alt (critical)") for finding in unsaid), "axe does not see what it should"
     findings: list[str] = []
     for _ in lesson.notebook.screens():
         findings += page.evaluate(FINDINGS, OURS)
-    page.set_viewport_size({"width": 1280, "height": 900})
     assert not findings, "\n".join(dict.fromkeys(findings))
 
 
@@ -211,13 +211,13 @@ def test_every_slider_answers_the_keyboard_within_200_ms(lesson: SimpleNamespace
         for slider in output.locator("input[type=range]").all():
             assert slider.get_attribute("aria-label")
             slider.focus()
-            for key in ("Home", "ArrowRight", "ArrowRight", "ArrowLeft", "End"):
+            for key in ("Home", "ArrowRight", "End", "ArrowLeft"):
                 before = slider.get_attribute("aria-valuetext")
                 page.evaluate("() => { window.took = undefined; }")
                 output.locator(".widget-html-content").last.evaluate(f"root => {{ window.took = ({REACTION})(root); }}")
                 page.keyboard.press(key)
                 milliseconds = page.evaluate("() => window.took")
-                assert slider.get_attribute("aria-valuetext") != before or key in ("Home", "End", "ArrowRight"), key
+                assert slider.get_attribute("aria-valuetext") != before or key in ("Home", "End"), key
                 took += [] if milliseconds is None else [milliseconds]
             assert slider.evaluate("e => e === document.activeElement"), "an arrow key left the slider"
     if took:
@@ -228,7 +228,6 @@ def test_every_slider_answers_the_keyboard_within_200_ms(lesson: SimpleNamespace
 def test_notebook_7_shows_the_same(lesson: SimpleNamespace, server: Lab) -> None:
     name = lesson.notebook.path.name
     page = lesson.notebook.page.context.new_page()
-    page.set_viewport_size({"width": 1280, "height": 900})
     page.goto(server.url(f"notebooks/{name}"))
     notebook = Notebook(page, lesson.notebook.path)
     notebook.wait_loaded(len(lesson.stored))
