@@ -145,17 +145,18 @@ def several_writers(seen: list[dict[str, Any]]) -> str | None:
 def wrong_start(seen: list[dict[str, Any]], resumed: list[int]) -> str | None:
     """What is wrong with the steps that the starts after a kill began with; None where they are `resumed`."""
     for number, right in enumerate(resumed, start=1):
-        began = [one["starts"][number] if number < len(one["starts"]) else None for one in seen]
-        if set(began) == {right}:
-            continue
-        if len(set(began)) > 1:
-            which = ", ".join(f"rank {rank} at step {step}" for rank, step in enumerate(began))
+        began = {rank: one["starts"][number] for rank, one in enumerate(seen) if number < len(one["starts"])}
+        first = next(iter(began.values()), 0)
+        if missing := [rank for rank in range(len(seen)) if rank not in began]:
+            return f"step {right} was never made, by {rank_list(missing)}."
+        if len(set(began.values())) > 1:
+            which = ", ".join(f"rank {rank} at step {step}" for rank, step in began.items())
             return f"after the kill the ranks disagreed on where to go on: {which}."
-        if began[0] is None:
-            return f"after the kill no step was made any more; it had to go on at step {right}."
-        if began[0] == 0:
+        if first == 0:
             return f"expected to go on at step {right}   it began at step 0 again: all that was done is lost."
-        lost = f"{right - began[0]} finished step{'s' * (right - began[0] > 1)} made twice"
-        left_out = f"{began[0] - right} left out" if began[0] > right else lost
-        return f"expected to go on at step {right}   it went on at step {began[0]}: {left_out}."
+        if first < right:
+            twice = f"{right - first} finished step{'s' * (right - first > 1)} made twice"
+            return f"expected to go on at step {right}   it went on at step {first}: {twice}."
+        if first > right:
+            return f"expected to go on at step {right}   it went on at step {first}: {first - right} left out."
     return None
