@@ -44,6 +44,27 @@ def test_no_process_outlives_the_check_of_a_launcher(answer: str) -> None:
     assert after <= before
 
 
+@pytest.mark.parametrize("answer", ["right_polling", "right_wait_any", "right_threads"])
+def test_ranks_of_a_launcher_of_ones_own_all_reduce_with_pytorch(answer: str, tmp_path: Path) -> None:
+    script = """\
+import os
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+total = torch.tensor([dist.get_rank() + 1.0])
+dist.all_reduce(total)
+open(os.environ["RANK"], "w").write(str(total.item()))
+dist.destroy_process_group()
+"""
+    Path("train.py").write_text(script)
+    (tmp_path / "launcher.py").write_text((BANK / "own_launcher" / f"{answer}.py").read_text())
+    start = "import launcher, sys; sys.exit(launcher.my_torchrun('train.py', 2))"
+    done = subprocess.run([sys.executable, "-c", start], timeout=120)
+    assert done.returncode == 0
+    assert [Path(rank).read_text() for rank in "01"] == ["3.0", "3.0"]
+
+
 def command_of(process: psutil.Process) -> str:
     try:
         return " ".join(process.cmdline())

@@ -1,4 +1,4 @@
-# feedback: still ran after 6 seconds: the ranks did not find each other
+# feedback: expected 0 you returned 1 A rank failed
 import os
 import socket
 import subprocess
