@@ -18,6 +18,7 @@ from ddp_course.exercises import check, find
 from ddp_course.exercises.lesson_04 import rank_arithmetic
 from ddp_course.exercises.lesson_04.first_failure import who
 from ddp_course.launcher.run import Run
+from ddp_course.pictures.job import job
 
 BANK = Path(__file__).parent / "answers"
 PROGRAMS = Path(__file__).parent / "programs"
@@ -129,6 +130,14 @@ def test_logs_go_where_redirects_and_tee_say() -> None:
 def test_an_option_can_be_set_in_the_environment() -> None:
     Path("who.py").write_text("import os\nprint(os.environ['WORLD_SIZE'])\n")
     assert torchrun("--standalone", "who.py", PET_NPROC_PER_NODE="3").stdout.split() == ["3"] * 3
+
+
+def test_a_job_is_drawn_with_the_numbers_of_its_ranks() -> None:
+    texts = [text.get_text() for text in job(nnodes=3, nproc_per_node=2).axes[0].texts]
+    assert [text for text in texts if text.startswith("RANK")] == [
+        f"RANK {rank}\nLOCAL_RANK {rank % 2}" for rank in range(6)
+    ]
+    assert texts.count("agent") == 3 and job()._repr_png_() == job()._repr_png_()
 
 
 # Section 5: who failed first
