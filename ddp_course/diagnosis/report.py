@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ddp_course.diagnosis import causes, collectives, failures, waiting
@@ -11,7 +12,6 @@ from ddp_course.diagnosis.code import Frame, shown, source
 from ddp_course.diagnosis.failures import LOGS
 from ddp_course.diagnosis.views import View, phrases
 from ddp_course.diagnosis.who import End, clean, ends, names, on_nodes
-from ddp_course.launcher.live import was_signalled
 from ddp_course.launcher.run import Run
 
 _SECTION = "lesson 4, section 5"
@@ -145,6 +145,18 @@ def _waited_seconds(seen: list[View], found: list[End]) -> float:
 
 def _ended_from_outside(run: Run, found: list[End]) -> Diagnosis:
     ended = [end for end in found if end.status == "ended"]
+    if said := _slurm_said(run):
+        return Diagnosis(
+            "job_ended",
+            victims=[end.rank for end in found if end.status != "done"],
+            explanation="No rank failed: the job that they ran in was cancelled, or lost a node.",
+            section="lesson 4, section 7",
+            headline=f"SLURM ended the job: {said}",
+            logs=LOGS,
+        )
+    killed = [node for node, code in run.agents.items() if code is not None and code < 0]
+    if killed:
+        return _agent_lost(run, found, killed)
     if ended:
         ranks = [end.rank for end in ended]
         return Diagnosis(
@@ -169,28 +181,36 @@ def _ended_from_outside(run: Run, found: list[End]) -> Diagnosis:
             headline=f"the run lost its agent: {clean(log)}",
             logs=LOGS,
         )
-    return _agent_lost(run, found)
+    return _agent_lost(run, found, [])
 
 
-def _agent_lost(run: Run, found: list[End]) -> Diagnosis:
-    """The agent left no word: a signal ended it."""
-    lost = [node for node, code in run.agents.items() if code is not None and was_signalled(code)]
+def _agent_lost(run: Run, found: list[End], lost: list[int]) -> Diagnosis:
+    """The agents of the nodes `lost` left no word: a signal ended them. [] where nobody says which."""
     ranks = [rank.rank for rank in run.last_attempt if rank.node in lost]
-    headline, whose = "the run lost its agent", "them"
+    headline, whose, more = "the run lost its agent", "them", ""
     if run.nodes.several and len(lost) == 1:
         whose = f"the ranks of node {lost[0]}"
         headline = f"node {lost[0]} lost its agent" + (f", and {names(ranks)} with it" if ranks else "")
+        if lost[0]:  # node 0 serves the rendezvous
+            more = " With --nnodes=MIN:MAX and --max-restarts the other nodes go on."
     return Diagnosis(
         "agent_lost",
         victims=[end.rank for end in found if end.status != "done"],
         explanation=f"No rank failed: the process that watches over {whose}, torchrun's agent, ended, and they with "
         "it.",
-        fix="Run it again. If that repeats, memory may be short: the system then ends processes (SIGKILL)."
-        + " With --nnodes=MIN:MAX and --max-restarts the other nodes go on." * run.nodes.several,
+        fix=f"Run it again. If that repeats, memory may be short: the system then ends processes (SIGKILL).{more}",
         section=_SECTION,
         headline=headline,
         logs=LOGS,
     )
+
+
+def _slurm_said(run: Run) -> str:
+    """What SLURM said of a job that it ended, without the time."""
+    log = run.folder / "srun.log"
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    said = next((line.partition("error: ")[2] for line in lines if "error: ***" in line), "")
+    return re.sub(r" AT \S+", "", said.strip("* "))
 
 
 def _agent_log(run: Run) -> str:
