@@ -26,8 +26,9 @@ from torch import nn
 class BucketDDP(nn.Module):
     """DistributedDataParallel with one all-reduce for each bucket of gradients.
 
-    Buckets hold the trainable parameters from the last to the first. A bucket closes as soon as it holds cap
-    bytes or more; the last one may hold less. Its all-reduce starts, async_op=True, when its last gradient is ready.
+    Buckets hold the trainable parameters from the last to the first. A bucket closes as soon as it
+    holds cap bytes or more; the last one may hold less. Its all-reduce starts, async_op=True, when
+    its last gradient is ready.
     """
 
     def __init__(self, module, cap):
@@ -41,8 +42,9 @@ class BucketDDP(nn.Module):
         return self.module(*inputs)
 
     def finish(self):
-        """Called after every backward(): sends buckets that are still incomplete, with zeros for gradients that
-        never came, and waits. When it returns, each gradient is the mean over the ranks."""
+        """Called after every backward(): sends buckets that are still incomplete, with zeros for
+        gradients that never came, and waits. When it returns, each gradient is the mean over the
+        ranks."""
         raise NotImplementedError
 '''
     hints = (

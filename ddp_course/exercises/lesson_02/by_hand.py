@@ -171,7 +171,8 @@ from torch import nn
 
 
 class HandDDP(nn.Module):
-    """DistributedDataParallel with one all-reduce for each trainable parameter, sent while backward runs."""
+    """DistributedDataParallel with one all-reduce for each trainable parameter, sent while backward
+    runs."""
 
     def __init__(self, module):
         super().__init__()
@@ -182,7 +183,8 @@ class HandDDP(nn.Module):
         return self.module(*inputs)
 
     def finish(self):
-        """Called after every backward(): when it returns, each gradient is the mean over the ranks."""
+        """Called after every backward(): when it returns, each gradient is the mean over the
+        ranks."""
         raise NotImplementedError
 '''
     hints = (

@@ -69,7 +69,8 @@ import torch.distributed as dist
 
 
 def should_stop(stop_here):
-    """stop_here: whether this rank wants to stop. Returns True, on every rank, as soon as any rank wants to."""
+    """stop_here: whether this rank wants to stop. Returns True, on every rank, as soon as any rank
+    wants to."""
     raise NotImplementedError
 '''
     hints = (

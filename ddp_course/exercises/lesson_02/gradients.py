@@ -24,9 +24,11 @@ import torch.distributed as dist
 
 
 def average_gradient(grad, tokens_here):
-    """grad: the mean gradient over this rank's tokens_here tokens, a tensor of any shape; it must not change.
+    """grad: the mean gradient over this rank's tokens_here tokens, a tensor of any shape; it must
+    not change.
 
-    Returns, on every rank, the mean gradient over the tokens of all ranks, with the shape and dtype of grad.
+    Returns, on every rank, the mean gradient over the tokens of all ranks, with the shape and dtype
+    of grad.
     """
     raise NotImplementedError
 '''

@@ -34,7 +34,8 @@ reductions = 0
 def counting(state, bucket):
     global reductions
     reductions += 1
-    return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda future: future.value()[0])
+    sent = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+    return sent.then(lambda future: future.value()[0])
 
 
 model = DDP(torch.nn.Linear(4, 1))
@@ -77,9 +78,11 @@ import torch.nn.functional as F
 
 
 def accumulate(model, micro_batches):
-    """model is wrapped in DDP, its gradients are None. micro_batches: this rank's list of (inputs, targets).
+    """model is wrapped in DDP, its gradients are None. micro_batches: this rank's list of (inputs,
+    targets).
 
-    Adds up the gradients of F.mse_loss over the micro-batches, undivided, and averages over the ranks: once.
+    Adds up the gradients of F.mse_loss over the micro-batches, undivided, and averages over the
+    ranks: once.
     """
     raise NotImplementedError
 '''
@@ -195,8 +198,8 @@ dist.destroy_process_group()
     )
     stub = '''\
 def visit(sampler, epochs):
-    """sampler: this rank's DistributedSampler. Returns a list: for each of the epochs, from 0 on, the list of the
-    samples that this rank visits, in order. Every epoch has its own shuffle."""
+    """sampler: this rank's DistributedSampler. Returns a list: for each of the epochs, from 0 on,
+    the list of the samples that this rank visits, in order. Every epoch has its own shuffle."""
     raise NotImplementedError
 '''
     hints = (

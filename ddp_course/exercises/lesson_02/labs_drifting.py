@@ -117,7 +117,8 @@ import torch.nn.functional as F
 
 
 def train_step(model, optimizer, inputs, targets):
-    """One step of the DDP model on this rank's batch, with F.mse_loss. Returns the loss of this rank."""
+    """One step of the DDP model on this rank's batch, with F.mse_loss. Returns the loss of this
+    rank."""
     raise NotImplementedError
 '''
     hints = (
@@ -194,7 +195,8 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 
 
 def build(body, head):
-    """Two modules with other weights on each rank. Returns the DDP model that applies body, then head."""
+    """Two modules with other weights on each rank. Returns the DDP model that applies body, then
+    head."""
     raise NotImplementedError
 '''
     hints = (

@@ -24,10 +24,11 @@ class PredictBuckets(Exercise):
     oracle_needs_all_ranks = True
     stub = '''\
 def bucket_bytes(sizes, first_cap, cap):
-    """sizes: the bytes of each parameter, in the order of model.parameters(), which the forward pass follows.
+    """sizes: the bytes of each parameter, in the order of model.parameters(), which the forward
+    pass follows.
 
-    Returns a list: the bytes of each bucket that DDP uses from the second step on, in the order it sends them.
-    first_cap holds for the bucket that is sent first, cap for all others, in bytes.
+    Returns a list: the bytes of each bucket that DDP uses from the second step on, in the order it
+    sends them. first_cap holds for the bucket that is sent first, cap for all others, in bytes.
     """
     raise NotImplementedError
 '''

@@ -32,10 +32,12 @@ import torch.distributed as dist
 
 
 def save(path, model, optimizer, step):
-    """Called on every rank; model is wrapped in DDP. Writes one file, path, from which load can go on exactly:
-    model (names without "module."), optimizer, step, and the random state of each rank (torch.get_rng_state()).
+    """Called on every rank; model is wrapped in DDP. Writes one file, path, from which load can go
+    on exactly: model (names without "module."), optimizer, step, and the random state of each rank
+    (torch.get_rng_state()).
 
-    A crash at any moment leaves the old file or the new one, whole. When save returns, every rank can read it.
+    A crash at any moment leaves the old file or the new one, whole. When save returns, every rank
+    can read it.
     """
     raise NotImplementedError
 

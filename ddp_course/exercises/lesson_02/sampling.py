@@ -25,10 +25,11 @@ import torch.distributed as dist
 
 
 def accuracy(model, inputs, targets):
-    """inputs (n, features) and targets (n,) are the whole test set, the same on every rank; model(x) gives logits.
+    """inputs (n, features) and targets (n,) are the whole test set, the same on every rank;
+    model(x) gives logits.
 
-    Returns, on every rank, the share of the n samples whose largest logit is at their target, as a number.
-    No rank runs the model on more than ceil(n / world size) samples.
+    Returns, on every rank, the share of the n samples whose largest logit is at their target, as a
+    number. No rank runs the model on more than ceil(n / world size) samples.
     """
     raise NotImplementedError
 '''

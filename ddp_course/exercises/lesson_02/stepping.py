@@ -28,11 +28,12 @@ import torch.nn.functional as F
 
 
 def train_step(model, optimizer, micro_batches, max_norm):
-    """One optimizer step on all micro-batches of all ranks; the loss is the mean of F.mse_loss over them.
+    """One optimizer step on all micro-batches of all ranks; the loss is the mean of F.mse_loss over
+    them.
 
     model is wrapped in DDP. micro_batches: this rank's list of (inputs, targets), all of one size.
-    The gradient is clipped to max_norm. Gradients travel once in a step, however many micro-batches there are.
-    Returns the norm of the gradient before it was clipped.
+    The gradient is clipped to max_norm. Gradients travel once in a step, however many micro-batches
+    there are. Returns the norm of the gradient before it was clipped.
     """
     raise NotImplementedError
 '''

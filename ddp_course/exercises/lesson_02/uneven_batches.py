@@ -73,7 +73,8 @@ def train_common(model, optimizer, batches):
 
 
 def train_all(model, optimizer, batches):
-    """The same on all batches: while some ranks have none left, the others go on, helped by model.join()."""
+    """The same on all batches: while some ranks have none left, the others go on, helped by
+    model.join()."""
     raise NotImplementedError
 '''
     hints = (
