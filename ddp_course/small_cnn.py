@@ -6,6 +6,7 @@ should be equal are equal in every digit shown.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
 
 import torch
@@ -59,7 +60,8 @@ def small_cnn(norm: str = "batch") -> nn.Sequential:
 
     The second convolution leaves one position: its norm sees as many values of a channel as there are images.
     """
-    make = {"batch": nn.BatchNorm2d, "group": partial(nn.GroupNorm, 4)}[norm]
+    kinds: dict[str, Callable[[int], nn.Module]] = {"batch": nn.BatchNorm2d, "group": partial(nn.GroupNorm, 4)}
+    make = kinds[norm]
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return nn.Sequential(

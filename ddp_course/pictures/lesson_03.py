@@ -32,19 +32,21 @@ def image_shards(shards: Mapping[str, Any]) -> Picture:
     return picture
 
 
-def drift(
-    means: Mapping[str, Sequence[float]], accuracy: Mapping[str, float], one: str, channel: str = "one channel"
-) -> Picture:
-    """Left the running mean of a channel over the steps, right the accuracy, both by name; `one` is drawn dashed."""
+def drift(means: Sequence[Sequence[float]], accuracy: Mapping[str, float]) -> Picture:
+    """Left each rank's running mean of a channel over the steps, right the accuracy of each run by its name.
+
+    `means` is [rank][step]. Dashed: their average, the running mean of all ranks' batches together.
+    """
     picture = Picture("Left: the running mean of a channel, step by step. Right: the accuracy it leads to.", height=3.3)
     left, right = picture.subplots(1, 2, width_ratios=[3, 2])
-    colours = dict(zip([name for name in accuracy if name != one], COLOURS, strict=False)) | {one: DARK}
-    for name, values in means.items():
-        dashed = {"linestyle": "--", "linewidth": 2.4} if name == one else {}
-        left.plot(values, label=name, color=colours[name], **dashed)
-    left.set(xlabel="step", ylabel=f"running mean of {channel}")
+    for rank, values in enumerate(means):
+        left.plot(values, label=f"rank {rank}", color=COLOURS[rank], linewidth=1.2)
+    together = [sum(values) / len(values) for values in zip(*means, strict=True)]
+    left.plot(together, "--", label="all ranks", color=DARK, linewidth=2.2)
+    left.set(xlabel="step", ylabel="running mean of a channel")
+    left.spines[["top", "right"]].set_visible(False)
     left.legend(frameon=False, fontsize=8.5)
-    _bars(right, accuracy, colours)
+    _bars(right, accuracy)
     return picture
 
 
@@ -53,13 +55,14 @@ def accuracies(accuracy: Mapping[str, float]) -> Picture:
     picture = Picture(
         "The accuracy on images kept for testing, after the same 150 batches.", height=0.8 + 0.3 * len(accuracy)
     )
-    _bars(picture.subplots(), accuracy, dict.fromkeys(accuracy, COLOURS[0]))
+    _bars(picture.subplots(), accuracy)
     return picture
 
 
-def _bars(axes: Axes, accuracy: Mapping[str, float], colours: Mapping[str, str]) -> None:
+def _bars(axes: Axes, accuracy: Mapping[str, float]) -> None:
     for place, (name, share) in enumerate(accuracy.items()):
-        axes.barh(place, 100 * share, color=colours[name])
+        rank = name.removeprefix("rank ")
+        axes.barh(place, 100 * share, color=COLOURS[int(rank)] if rank.isdigit() else "#777777")
         axes.text(100 * share + 1, place, f"{share:.1%}", va="center", fontsize=8.5)
     axes.set_yticks(range(len(accuracy)), list(accuracy), fontsize=8.5)
     axes.set(xlabel="accuracy (%)", xlim=(0, 112), ylim=(len(accuracy) - 0.4, -0.6))
