@@ -181,7 +181,7 @@ def test_the_outline_reads_well(lesson: SimpleNamespace) -> None:
     assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
     sections = [int(number) for text in shown if (number := text.partition(" · ")[0]).isdigit()]
     assert sections == list(range(1, len(sections) + 1))
-    assert len(set(shown)) == len(shown) and max(map(len, shown)) <= 64, shown
+    assert len(set(shown)) == len(shown) and max(map(len, shown)) <= 72, shown
 
 
 def test_nothing_scrolls_sideways(lesson: SimpleNamespace) -> None:
