@@ -309,6 +309,7 @@ def test_nodes_on_one_machine_divide_its_gpus(monkeypatch: pytest.MonkeyPatch) -
         ({"nnodes": 2, "rdzv_backend": "etcd"}, "here it is c10d or static"),
         ({"nnodes": "1:2", "rdzv_backend": "static"}, "only --rdzv-backend=c10d lets nodes come and go"),
         ({"nnodes": 2, "rdzv_backend": "c10d", "master_port": 1}, "belong to --rdzv-backend=static"),
+        ({"nnodes": 2, "rdzv_endpoint": "localhost"}, "static rendezvous needs a port"),
         ({"nnodes": 2, "return_after": 1}, "it needs --nnodes=MIN:MAX"),
         ({"nnodes": 600, "nproc_per_node": 2}, "more than 1,024 ranks"),
     ],

@@ -98,7 +98,7 @@ class View(Protocol):
 def start(options: Options, view: View | None, warm: bool | None = None) -> Run:
     """Run `options` and wait for the end, showing it in `view`. Raises LaunchError only where nothing started."""
     options.check()
-    warm = client.can_fork() and not options.nodes.hosts if warm is None else warm
+    warm = (client.can_fork() if warm is None else warm) and not options.nodes.hosts  # a host is entered by a program
     with Interrupts() as interrupts:
         folder = RunFolder()
         try:

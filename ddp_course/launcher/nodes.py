@@ -104,6 +104,8 @@ class Nodes:
             raise LaunchError(f"--rdzv-backend={self.backend}: here it is {' or '.join(BACKENDS)}.")
         if self.node_rank is not None and not 0 <= self.node_rank < most:
             raise LaunchError(f"--node-rank={self.node_rank}: with --nnodes={self.nnodes} it is 0 to {most - 1}.")
+        if self.backend == "static" and ":" not in self.endpoint(False):
+            raise LaunchError(f"--rdzv-endpoint={self.rdzv_endpoint}: static rendezvous needs a port, HOST:PORT.")
         if self.backend == "static" and self.elastic:
             raise LaunchError(f"--nnodes={self.nnodes}: only --rdzv-backend=c10d lets nodes come and go.")
         if self.backend == "c10d" and (self.master_addr or self.master_port):
@@ -132,16 +134,12 @@ class Nodes:
         """torchrun's options for one node, as they are typed in a terminal."""
         if self.most == 1 and not self.joins and self.rdzv_backend is None and self.master_port is None:
             return ["--standalone"]
-        words = [f"--nnodes={self.nnodes}"]
-        if self.backend == "static":
-            words.append(f"--node-rank={node}")
-        if self.backend == "c10d":  # static is what torchrun takes by itself
-            words.append(f"--rdzv-backend={self.backend}")
-        if self.backend == "static" and self.rdzv_endpoint is None:
-            address, _, port = self.endpoint(False).rpartition(":")
-            words += [f"--master-addr={address}", f"--master-port={port}"]
-        else:
-            words.append(f"--rdzv-endpoint={self.endpoint(False)}")
+        words, endpoint = [f"--nnodes={self.nnodes}"], self.endpoint(False)
+        if self.backend == "c10d":
+            words += ["--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}"]
+        else:  # what torchrun takes by itself
+            address, _, port = endpoint.rpartition(":")
+            words += [f"--node-rank={node}", f"--master-addr={address}", f"--master-port={port}"]
         if self.rdzv_id is not None:
             words.append(f"--rdzv-id={self.rdzv_id}")
         if self.rdzv_conf:
