@@ -14,7 +14,7 @@ class DdpBuckets(ByHand):
     """The same with buckets."""
 
     name = "ddp_buckets"
-    title = "write DDP yourself: buckets"
+    title = "DDP by hand, in buckets"
     minutes, difficulty = 25, 3
     tested = "equal to one process; bucket sizes for three caps; all-reduces started during backward"
     stub = '''\

@@ -161,7 +161,7 @@ class DdpByHand(ByHand):
     """Hooks, and one all-reduce a parameter."""
 
     name = "ddp_by_hand"
-    title = "write DDP yourself: a hook and an all-reduce for each parameter"
+    title = "DDP by hand, a hook for each parameter"
     minutes, difficulty = 15, 2
     tested = "equal to one process; tied, frozen and unused parameters; all-reduces counted"
     stub = '''\
