@@ -201,6 +201,9 @@ SYMPTOMS = {
     "unused_parameters": "step 0 done",
     "no_sync_places": "4 micro-batches, 4 reductions",
     "set_epoch_forgotten": "epoch 2: [[8, 5], [7, 2], [3, 11]]",
+    "batch_of_one": "rank 1 │ batch 1 done",
+    "conversion_ignored": "step 2: running mean",
+    "rank_0_evaluates": "rank 1 │ trained",
     "port_in_use": "rank 0 │ name: EADDRINUSE, message: address already in use",
     "local_rank_argument": "error: the following arguments are required: --local-rank",
     "more_ranks_than_gpus": "rank 0 │ local rank 0 takes cuda:0",
@@ -217,6 +220,8 @@ STOPS = {
     "uneven_batches",
     "early_stop",
     "unused_parameters",
+    "batch_of_one",
+    "rank_0_evaluates",
     "port_in_use",
     "local_rank_argument",
     "more_ranks_than_gpus",
@@ -238,7 +243,7 @@ def test_a_broken_program_shows_its_symptom(lab: Lab) -> None:
     assert SYMPTOMS[lab.name] in run.transcript, run.transcript
     assert run.ok != (lab.name in STOPS), run.transcript
     assert lab.options.endswith("--lab")
-    if lab.name in ("module_in_training", "head_after_wrap"):
+    if lab.name in ("module_in_training", "head_after_wrap", "conversion_ignored"):
         assert run.ranks[0].stdout != run.ranks[1].stdout
 
 
