@@ -65,7 +65,7 @@ while step < 12 or dist.get_world_size() < 4:
         time.sleep(60)
     time.sleep(0.05)
 """
-QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=2"
+QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=4"
 
 
 @pytest.fixture(autouse=True)
@@ -243,7 +243,7 @@ def test_an_elastic_run_goes_on_without_a_node_and_takes_it_back() -> None:
         nnodes="1:2",
         max_restarts=3,
         rdzv_conf=QUICK,
-        return_after=3,
+        return_after=9,
         timeout=90,
     )
     assert [report["world"] for report in run.ranks[0].reports] == [4, 2, 4]
