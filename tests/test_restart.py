@@ -119,7 +119,6 @@ def weights(checkpoint: str) -> list[bytes]:
     return [tensor.numpy().tobytes() for tensor in tensors]
 
 
-@pytest.mark.slow
 def test_ten_kills_leave_no_trace() -> None:
     """A random rank, at a random step, at a random moment of it, ten times in one run of real training."""
     seed = random.randrange(1000)
