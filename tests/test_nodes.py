@@ -320,6 +320,12 @@ def test_options_that_do_not_fit_are_refused(given: dict, message: str) -> None:
     assert raised.value.run is None
 
 
+def test_where_two_hosts_cannot_be_made_one_sentence_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert why_not() == "Making network namespaces needs root, and this notebook has not."
+
+
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="two hosts need root: network namespaces")
 @pytest.mark.parametrize("backend", ["c10d", "static"])
 def test_two_hosts_with_addresses_and_names_of_their_own(backend: str) -> None:
