@@ -8,7 +8,7 @@ from torch import nn
 
 from ddp_course.sync_batch_norm import SyncBatchNorm
 
-dist.init_process_group("gloo")  # two ranks may then share one GPU
+dist.init_process_group("nccl" if torch.cuda.device_count() > 1 else "gloo")  # gloo shares one GPU
 rank = dist.get_rank()
 device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
 torch.manual_seed(0)
