@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -13,11 +14,15 @@ from pathlib import Path
 import psutil
 import pytest
 import slurm_cluster
-from slurm_cluster import said
+from kernels import Kernel
+from slurm_cluster import USER, said
 
-from ddp_course import LaunchError, cli
+from ddp_course import LaunchError, cli, launch
+from ddp_course.cluster import srun
 from ddp_course.cluster.job import Job
 from ddp_course.cluster.sbatch import sbatch_file
+from ddp_course.launcher.nodes import Nodes
+from ddp_course.launcher.options import Options
 
 LESSONS = Path(__file__).parent.parent / "lessons"
 
@@ -206,6 +211,178 @@ def test_a_wrong_job_is_refused(wrong: dict) -> None:
     Path("train.py").write_text("")
     with pytest.raises(LaunchError, match="not a number a job can ask for"):
         sbatch_file(Job("train.py", **wrong))
+
+
+# Cells and launch() on the cluster
+
+REPORTING = ALL_REDUCE.replace("print(", "report(total=total.item())\nprint(").replace(
+    "import torch\n", "import sys\nimport time\nimport torch\nfrom ddp_course import report\n"
+)
+
+
+def empty_queue(seconds: float = 15) -> bool:
+    deadline = time.monotonic() + seconds
+    while said("squeue", "--noheader"):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def test_a_launch_runs_one_agent_a_node_and_brings_everything_back(slurm: Path) -> None:
+    Path("train.py").write_text(REPORTING)
+    run = launch("train.py", "--note", "epoch", nproc_per_node=2, nnodes=2, slurm=True)
+    line, *printed = run.transcript.splitlines()
+    assert printed == [*(f"rank {r} │ rank {r} of 4: 10.0" for r in range(4)), "✓ 4 ranks on 2 nodes finished"]
+    assert run.reports == [{"rank": rank, "total": 10.0} for rank in range(4)]
+    assert [rank.node for rank in run.ranks] == [0, 0, 1, 1]
+    assert line == (
+        "$ srun --nodes=2 --ntasks-per-node=1 --cpus-per-task=2 --gpus-per-node=2 bash -c 'torchrun --nnodes=2 "
+        "--rdzv-backend=c10d --rdzv-endpoint=$(scontrol show hostnames | head -n 1):29400 --nproc-per-node=2 "
+        "train.py --note epoch'"
+    )
+    pasted = subprocess.run(["bash", "-c", line.removeprefix("$ ")], capture_output=True, text=True, timeout=90)
+    assert sorted(pasted.stdout.splitlines()) == [f"rank {rank} of 4: 10.0" for rank in range(4)], pasted.stderr
+
+
+def test_a_rank_that_raises_is_named_and_a_job_around_the_notebook_does_not_matter(
+    slurm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"JOB_ID": "4711", "JOB_NUM_NODES": "1", "NNODES": "1", "NTASKS": "1", "NODELIST": "x"}.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    Path("train.py").write_text(
+        REPORTING.replace("dist.all", "if dist.get_rank() == 1:\n    raise ValueError('no')\ndist.all")
+    )
+    run = launch("train.py", nnodes=2, slurm="course", check=False)
+    assert run.diagnosis and run.diagnosis.culprits == [1] and run.diagnosis.victims == [0]
+    assert "rank 1 on node 1: ValueError: no" in str(run.diagnosis)
+    assert "train.py, line 10" in str(run.diagnosis)
+    assert run.command.startswith(
+        "srun --nodes=2 --ntasks-per-node=1 --cpus-per-task=1 --gpus-per-node=1 --partition=course"
+    )
+
+
+def test_a_hang_ends_at_the_time_limit_and_the_missing_rank_is_named(slurm: Path) -> None:
+    Path("train.py").write_text(REPORTING.replace("dist.all", "time.sleep(600 * dist.get_rank())\ndist.all"))
+    run = launch("train.py", nnodes=2, slurm=True, timeout=10, backend="gloo", check=False)
+    assert run.outcome == "timeout"
+    assert "rank 0 waits in all_reduce #1" in str(run.diagnosis) and "rank 1 never came" in str(run.diagnosis)
+    assert empty_queue() and of_this_test() == []
+
+
+def test_a_job_that_is_cancelled_from_outside_says_so(slurm: Path) -> None:
+    Path("train.py").write_text(
+        "import subprocess, time\nsubprocess.run(['scancel', '--user', '" + USER + "'])\ntime.sleep(600)\n"
+    )
+    run = launch("train.py", slurm=True, check=False)
+    assert "SLURM ended the job: " in str(run.diagnosis) and "CANCELLED" in str(run.diagnosis), run.diagnosis
+    assert empty_queue() and of_this_test() == []
+
+
+WAIT = """\
+%%torchrun --slurm --nnodes 2
+import os, time
+open(f"started-{os.environ['RANK']}", "w").write("x")
+time.sleep(600)
+"""
+
+
+def test_an_interrupt_cancels_the_job_of_a_cell(slurm: Path, tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path)
+    try:
+        cell = kernel.start(WAIT)
+        for rank in range(2):
+            kernel.wait_for_file(f"started-{rank}", 60)
+        name = said("squeue", "--noheader", "--format=%j %D %C")
+        assert re.fullmatch(r"ddp-course-\w{8} 2 2", name)
+        kernel.manager.interrupt_kernel()
+        stopped = kernel.wait(cell)
+        assert (stopped.error, stopped.traceback) == ("LaunchInterrupted", "Stopped. No process of the run is left.")
+        assert empty_queue()
+        states = said("scontrol", "show", "job")
+        assert "CANCELLED" in states.split("JobName=" + name.split()[0])[1].partition("JobId=")[0]
+        again = kernel.run("%%torchrun --slurm\nprint('again')\n", 90)
+        assert "rank 0 │ again\n✓ 1 rank finished" in again.stdout, again.traceback
+        left = [process for process in of_this_test() if process.pid != kernel.pid]
+        assert not [process for process in left if "ddp_course.cluster.node" in " ".join(process.cmdline())]
+    finally:
+        kernel.close()
+
+
+def test_a_job_ends_with_its_notebook(slurm: Path, tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path)
+    kernel.start(WAIT)
+    for rank in range(2):
+        kernel.wait_for_file(f"started-{rank}", 60)
+    os.kill(kernel.pid, signal.SIGKILL)
+    assert empty_queue()
+    deadline = time.monotonic() + 5
+    while of_this_test() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert of_this_test() == []
+    kernel.close()
+
+
+def test_an_interrupt_in_the_queue_cancels_the_job(slurm: Path, tmp_path: Path) -> None:
+    blocker = subprocess.Popen(["srun", "--nodes=2", "--exclusive", "sleep", "600"], stderr=subprocess.DEVNULL)
+    kernel = Kernel(tmp_path)
+    try:
+        agents = srun.Agents(Options("train.py", nodes=Nodes(2)).under_slurm(""), tmp_path)
+        while not (told := agents.events(0.1)):
+            assert told is not None
+        assert told == [{"event": "queue", "reason": "Resources"}]
+        agents.close()
+        assert said("squeue", "--noheader", "--states=PENDING") == ""
+        cell = kernel.start(WAIT)
+        deadline = time.monotonic() + 30
+        while "PENDING" not in said("squeue", "--noheader", "--format=%T"):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        kernel.manager.interrupt_kernel()
+        assert kernel.wait(cell).error == "LaunchInterrupted"
+        assert said("squeue", "--noheader", "--states=PENDING") == ""
+    finally:
+        kernel.close()
+        blocker.terminate()
+        blocker.wait(30)
+        slurm_cluster.end_jobs()
+
+
+def test_slurm_s_own_words_are_shown_where_it_starts_nothing(slurm: Path) -> None:
+    Path("train.py").write_text("")
+    with pytest.raises(LaunchError, match="invalid partition specified: nowhere") as raised:
+        launch("train.py", nnodes=2, slurm="nowhere")
+    assert str(raised.value).startswith("SLURM does not take the job. It says:\nsrun: error: ")
+    assert raised.value.run is None
+    for too_much in ({"nnodes": 3}, {"nproc_per_node": 9, "backend": "gloo"}, {"nproc_per_node": 5}):
+        with pytest.raises(LaunchError, match="Requested node configuration is not available"):
+            launch("train.py", slurm=True, **too_much)
+
+
+def test_without_slurm_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("train.py").write_text("")
+    monkeypatch.setenv("PATH", str(Path.cwd()))
+    with pytest.raises(LaunchError, match=r"there is no srun on PATH.*or leave --slurm out"):
+        launch("train.py", nnodes=2, slurm=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nnodes": "1:2"}, "give --nnodes one number"),
+        ({"nnodes": 2, "node_rank": 0}, "Leave --node-rank"),
+        ({"rdzv_endpoint": "x:1"}, "--rdzv-endpoint"),
+        ({"nproc_per_node": "gpu"}, "--nproc-per-node=gpu with --slurm: a job asks for a number"),
+    ],
+)
+def test_options_that_do_not_go_with_slurm_are_refused(
+    options: dict, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("train.py").write_text("")
+    Path("srun").touch(0o700)
+    monkeypatch.setenv("PATH", str(Path.cwd()))
+    with pytest.raises(LaunchError, match=message):
+        launch("train.py", slurm=True, **options)
 
 
 def test_the_cluster_leaves_no_process_and_no_file() -> None:

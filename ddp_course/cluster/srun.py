@@ -12,10 +12,11 @@ import shlex
 import shutil
 import socket
 import subprocess
+import time
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ddp_course.errors import LaunchError
 from ddp_course.launcher import client, processes
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 FIRST_NODE = "FIRST_NODE"  # stands for its name until the job has nodes
 _IN_BASH = {FIRST_NODE: "$(scontrol show hostnames | head -n 1)", "--node-rank=0": "--node-rank=$SLURM_NODEID"}
 _PATIENCE = 5.0  # seconds srun has to end
+_QUEUE_SECONDS = 2.0  # between two looks at the queue
 
 
 def hosts(nodes: Nodes) -> tuple[Host, ...]:
@@ -87,12 +89,16 @@ class Agents(client.Channel):
         self._env = _environment()
         self._name = f"ddp-course-{secrets.token_hex(4)}"
         self._log = folder / "srun.log"
+        self._look = time.monotonic()  # when to look next whether the job is still in the queue
         minutes = math.ceil(options.timeout / 60) + 2  # SLURM's own limit, should nobody be left to end the job
-        own = [f"--job-name={self._name}", f"--time={minutes}", "--quiet"]
+        request = [*_srun(options), f"--job-name={self._name}", f"--time={minutes}"]
+        done = subprocess.run([*request, "--test-only", "true"], env=self._env, capture_output=True, text=True)
+        if done.returncode:  # such a job could stay in the queue for ever
+            raise LaunchError(f"SLURM does not take the job. It says:\n{done.stderr.strip()}")
         ours, theirs = socket.socketpair()
         with theirs, open(self._log, "wb") as log:
             self._srun = subprocess.Popen(
-                [*_srun(options), *own, *processes.program("ddp_course.cluster.node")],
+                [*request, "--quiet", *processes.program("ddp_course.cluster.node")],
                 env=self._env,
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
@@ -105,6 +111,17 @@ class Agents(client.Channel):
         # A node has this environment from srun, with what SLURM says of the node.
         own = [{name: value for name, value in job.env.items() if self._env.get(name) != value} for job in jobs]
         super().start([replace(job, env=env) for job, env in zip(jobs, own, strict=True)])
+
+    def events(self, seconds: float) -> list[dict[str, Any]] | None:
+        told = super().events(seconds)
+        if told:
+            self._look = math.inf
+        elif told == [] and time.monotonic() >= self._look:
+            self._look = time.monotonic() + _QUEUE_SECONDS
+            words = ["squeue", "--noheader", "--states=PENDING", "--format=%r", f"--name={self._name}"]
+            if reason := subprocess.run(words, capture_output=True, text=True).stdout.strip():
+                return [{"event": "queue", "reason": reason}]
+        return told
 
     def stop(self, grace: float) -> None:
         super().stop(grace)

@@ -110,6 +110,9 @@ class Live:
             attempt.exit_code, attempt.peak_bytes = event["code"], event["peak_bytes"]
             attempt.ended_ns = event["time_ns"]
             rank.state = "done" if event["code"] == 0 else "failed"
+        elif kind == "queue":
+            for rank in self._ranks.values():
+                rank.last_line = f"in the queue: {event['reason']}"
         elif kind == "evidence":
             attempt = self._ranks[event["rank"]].record.attempts[-1]
             attempt.asked_ns, attempt.stopped = event["asked_ns"], event["stopped"]
