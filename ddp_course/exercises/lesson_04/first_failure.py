@@ -68,14 +68,14 @@ def first_failure(ranks):
         return [
             {"ranks": job(own, [ended]), "what": "reading of an exception"},
             {
+                "ranks": job(own, [end(0, None, -5), ended]),
+                "what": "reading of an exception, after others had finished",
+            },
+            {
                 "ranks": job(own, [closed, ended]),
                 "what": "reading of an exception, and closed connections in the same second",
             },
             {"ranks": job(own, [later, ended]), "what": "reading of two exceptions"},
-            {
-                "ranks": job(own, [end(0, None, -5), ended]),
-                "what": "reading of an exception, after others had finished",
-            },
             {"ranks": job(end(-9, None, 0), [early, ended]), "what": "reading of SIGKILL, seen after its victims"},
             {"ranks": job(end(-11, None, 0), [closed]), "what": "reading of a crash in native code"},
             {"ranks": job(end(3, None, 0), [closed, ended]), "what": "reading of sys.exit(3)"},

@@ -20,7 +20,7 @@ from ddp_course.exercises.lesson_04 import agents
 
 _NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _PATIENCE = 1.5  # seconds that a rank may outlive one that has failed
-_ENOUGH = 4.0  # seconds after which whatever still runs is ended
+_ENOUGH = 6.0  # seconds after which whatever still runs is ended
 
 # What a rank does: tell who it is, wait until the others have too, then end as it was told.
 _RANK = """\
@@ -75,7 +75,7 @@ class OwnLauncher(Exercise):
     minutes, difficulty = 12, 2
     tested = "2 to 4 processes of its own: all-reduce, failures passed on, nothing left behind"
     worlds = (1,)
-    patience = 2.0
+    patience = 4.0
     stub = '''\
 import os
 import socket

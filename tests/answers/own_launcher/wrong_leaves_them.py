@@ -1,4 +1,4 @@
-# feedback: my_torchrun has returned, and 2 of its processes still run.
+# feedback: of its processes still run.
 import os
 import socket
 import subprocess
