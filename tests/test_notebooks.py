@@ -46,6 +46,8 @@ EXCUSED: dict[tuple[str, str], str] = {
     ("02_ddp_basics", "sample"): "text written by the model that was trained on it",
     ("03_syncbatchnorm_and_sharded_state", "recap"): "the numbers of the learner's own runs",
     ("04_launching_with_torchrun", "two_hosts"): "two network namespaces where root allows it, else one sentence",
+    ("04_launching_with_torchrun", "exam_whole"): "losses on the language reference of this Python",
+    ("04_launching_with_torchrun", "exam_killed"): "the same; the next cell compares the two bit by bit",
     ("04_launching_with_torchrun", "submit"): "where SLURM is, it submits a job and shows the job's logs",
 }
 
