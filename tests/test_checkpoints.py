@@ -1,0 +1,88 @@
+"""Lesson 3's own scripts for checkpoints: exact on other numbers of ranks, and whole whenever a rank is killed."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+from ddp_course import launch
+
+LESSON = Path(__file__).parent.parent / "solutions" / "03_syncbatchnorm_and_sharded_state.md"
+KILLS = 20
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with the scripts that the lesson's cells save."""
+    for name, script in re.findall(r"^%%torchrun .*--file (\S+).*\n((?:.*\n)*?)```", LESSON.read_text(), re.MULTILINE):
+        (tmp_path / name).write_text(script)
+    monkeypatch.chdir(tmp_path)
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two nested dicts hold the same values, to the last bit."""
+    if isinstance(a, dict):
+        return bool(a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a))
+    return bool(a.equal(b)) if isinstance(a, torch.Tensor) else bool(a == b)
+
+
+def test_a_checkpoint_of_4_ranks_is_exact_on_2_and_on_1() -> None:
+    launch("save_small.py", nproc_per_node=4)
+    written = torch.load("whole-4.pt", weights_only=True)
+    assert written["step"] == 3 and len(set(written["next"])) == 12
+    assert written["optimizer"]["state"]["0.weight"]["exp_avg"].abs().sum() > 0
+    for ranks in (2, 1):
+        launch("load_small.py", nproc_per_node=ranks)
+        read = torch.load(f"whole-{ranks}.pt", weights_only=True)
+        for part in ("model", "optimizer", "step", "next"):
+            assert equal(written[part], read[part]), f"{part} on {ranks} ranks"
+
+
+def test_an_unloaded_net_is_another_one() -> None:
+    """So that the test above could fail."""
+    launch("save_small.py", nproc_per_node=4)
+    launch("save_small.py", nproc_per_node=2)
+    weights = [torch.load(f"whole-{ranks}.pt", weights_only=True)["model"] for ranks in (4, 2)]
+    assert not equal(*weights)
+
+
+@pytest.mark.timeout(600)
+def test_a_kill_at_any_of_20_random_points_leaves_the_newest_checkpoint_whole() -> None:
+    launch("save_until_killed.py", "0", nproc_per_node=2)
+    for seed in range(1, KILLS + 1):
+        run = launch("save_until_killed.py", str(seed), nproc_per_node=2, check=False, timeout=60)
+        assert run.ranks[seed % 2].signal == "SIGKILL", run.transcript
+        newest = max(name for name in os.listdir("saved") if not name.endswith(".tmp"))
+        dcp_to_torch_save(os.path.join("saved", newest), "newest.pt")
+        number = int(newest.removeprefix("step-"))
+        weights = torch.load("newest.pt", weights_only=True)["model"]
+        assert weights and all(tensor.eq(number).all() for tensor in weights.values()), f"{newest} after kill {seed}"
+    left = [name for name in os.listdir("saved") if name.endswith(".tmp")]
+    assert left, "no kill fell into a save: the test shows nothing"
+
+
+def test_saved_in_place_a_kill_would_spoil_the_only_checkpoint() -> None:
+    """So that the test above could fail: the same script without the other name."""
+    script = Path("save_until_killed.py").read_text()
+    in_place = script.replace('f"{name}.tmp"', "name").replace("os.replace(name, name)", "pass")
+    in_place = re.sub(r'name = f"saved.*"', 'name = "saved/newest"', in_place)
+    Path("in_place.py").write_text(in_place)
+    launch("in_place.py", "0", nproc_per_node=2)
+    for seed in range(1, KILLS + 1):
+        launch("in_place.py", str(seed), nproc_per_node=2, check=False, timeout=60)
+        try:
+            dcp_to_torch_save("saved/newest", "newest.pt")
+            weights = torch.load("newest.pt", weights_only=True)["model"]
+        except (Exception, CheckpointException):
+            return
+        numbers = {number.item() for tensor in weights.values() for number in tensor.unique()}
+        if len(numbers) > 1:
+            return
+    pytest.fail(f"{KILLS} kills of a save in place, and the checkpoint was whole each time")
