@@ -35,12 +35,13 @@ def script(name: str) -> str:
     return name
 
 
-def train(*words: object, ranks: int) -> tuple[list[float], list[Any]]:
+def train(norm: str, each: int, buffers: str, ranks: int) -> tuple[list[float], list[Any]]:
     """The accuracy of every rank and what every rank saved."""
     import torch
 
-    run = launch(script("train_digits.py"), *words, nproc_per_node=ranks)
-    saved = [torch.load(f"digits_{rank}.pt", weights_only=True) for rank in range(ranks)]
+    run = launch(script("train_digits.py"), norm, each, buffers, nproc_per_node=ranks)
+    files = [f"{norm}_{each}_{buffers}_{rank}_of_{ranks}.pt" for rank in range(ranks)]
+    saved = [torch.load(file, weights_only=True) for file in files]
     return [rank.reports[-1]["accuracy"] for rank in run.ranks], saved
 
 
