@@ -111,6 +111,7 @@ class Published:
     source: str
     job: Job | None = None
     cluster: Cluster | None = None
+    base: int = 1  # the number of GPUs that the source compares with
 
 
 def _p100(parameters: float, images: int, images_per_second: float) -> Job:
@@ -119,15 +120,15 @@ def _p100(parameters: float, images: int, images_per_second: float) -> Job:
 
 
 def nodes(per_node: int, gigabits: float) -> Cluster:
-    """Nodes with a network of this many Gb/s each, and NVLink of the first generation inside (20 GB/s a link)."""
-    return Cluster(Link(5e-6, 1 / 20e9), Link(20e-6, 8 / (gigabits * 1e9)), per_node)
+    """Nodes with a network of this many Gb/s each, and inside a P100's four NVLinks of 20 GB/s."""
+    return Cluster(Link(5e-6, 1 / 80e9), Link(20e-6, 8 / (gigabits * 1e9)), per_node)
 
 
 _GOYAL = nodes(8, 50)
 _HOROVOD = nodes(4, 25)
 _RESNET_50, _INCEPTION, _VGG = _p100(25.6e6, 32, 193), _p100(23.9e6, 64, 142), _p100(138.4e6, 64, 154)
 PUBLISHED = (
-    Published("ResNet-50", 256, 0.90, "Goyal et al. 2017", _RESNET_50, _GOYAL),
+    Published("ResNet-50", 256, 0.90, "Goyal et al. 2017", _RESNET_50, _GOYAL, base=8),
     Published("Inception V3", 128, 0.90, "Horovod", _INCEPTION, _HOROVOD),
     Published("Inception V3", 512, 0.90, "Horovod", _INCEPTION, _HOROVOD),
     Published("VGG-16", 128, 0.79, "Horovod", _VGG, _HOROVOD),

@@ -149,8 +149,8 @@ PREDICTABLE = [point for point in PUBLISHED if point.job]
 @pytest.mark.parametrize("point", PREDICTABLE, ids=lambda p: f"{p.model} on {p.gpus}")
 def test_what_was_measured_lies_between_nothing_hidden_and_all_the_buckets_allow(point: Published) -> None:
     assert point.job and point.cluster
-    best = weak(point.job, point.cluster, point.gpus)
-    worst = weak(replace(point.job, overlap=False), point.cluster, point.gpus)
+    best = weak(point.job, point.cluster, point.gpus, point.base)
+    worst = weak(replace(point.job, overlap=False), point.cluster, point.gpus, point.base)
     assert worst < point.efficiency < best
 
 
