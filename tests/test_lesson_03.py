@@ -30,7 +30,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def script(name: str) -> str:
     """The lesson's own script of this name, saved here."""
-    (cell,) = re.findall(rf"^%%torchrun .*--file {name}.*\n(.*?)^```$", SOURCE, re.M | re.S)
+    (cell,) = re.findall(rf"^%%torchrun [^\n]*--file {name}[^\n]*\n(.*?)^```$", SOURCE, re.M | re.S)
     Path(name).write_text(cell)
     return name
 
