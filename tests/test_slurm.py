@@ -24,7 +24,8 @@ from ddp_course.cluster.sbatch import sbatch_file
 from ddp_course.launcher.nodes import Nodes
 from ddp_course.launcher.options import Options
 
-LESSONS = Path(__file__).parent.parent / "lessons"
+ROOT = Path(__file__).parent.parent
+LESSONS, LESSON = ROOT / "lessons", ROOT / "solutions" / "04_launching_with_torchrun.md"
 
 ALL_REDUCE = """\
 import torch
@@ -264,7 +265,7 @@ def test_a_rank_that_raises_is_named_and_a_job_around_the_notebook_does_not_matt
 
 def test_a_hang_ends_at_the_time_limit_and_the_missing_rank_is_named(slurm: Path) -> None:
     Path("train.py").write_text(REPORTING.replace("dist.all", "time.sleep(600 * dist.get_rank())\ndist.all"))
-    run = launch("train.py", nnodes=2, slurm=True, timeout=10, backend="gloo", check=False)
+    run = launch("train.py", nnodes=2, slurm=True, timeout=6, backend="gloo", check=False)
     assert run.outcome == "timeout"
     assert "rank 0 waits in all_reduce #1" in str(run.diagnosis) and "rank 1 never came" in str(run.diagnosis)
     assert empty_queue() and of_this_test() == []
@@ -285,6 +286,32 @@ import os, time
 open(f"started-{os.environ['RANK']}", "w").write("x")
 time.sleep(600)
 """
+
+
+def test_the_lesson_s_own_cells_run_on_the_cluster_as_it_says(slurm: Path, tmp_path: Path) -> None:
+    """Section 7 of lesson 4: its job file is submitted, its cell runs, and both print what stands in the text."""
+    section = LESSON.read_text().partition("## 7 ·")[2].partition("\n## 8 ·")[0]
+    cells = re.findall(r"```\{code-cell\} ipython3\n(?::[^\n]*\n)*\n?(.*?)```", section, re.S)
+    wanted = ["%%torchrun --file hello.py", "sbatch_file(", 'submit("job.sbatch")', "job.state", 'launch("hello.py"']
+    hello, write, submit, state, again = (next(c for c in cells if part in c) for part in wanted)
+    promised = section.partition("```text\n")[2].partition("```")[0].splitlines()
+    kernel = Kernel(tmp_path)
+    try:
+        kernel.run(hello)
+        kernel.run(write)
+        shown = kernel.run(submit, 90)
+        job, *lines = shown.stdout.splitlines()
+        assert re.fullmatch(r"job \d+: COMPLETED", job) and promised[0] == "job 1: COMPLETED", shown.stdout
+        assert sorted(line.partition(" │ ")[2] for line in lines) == [line.partition(" │ ")[2] for line in promised[1:]]
+        assert {re.sub(r"-\d+-", "-1-", line.partition(" │ ")[0]) for line in lines} == {
+            line.partition(" │ ")[0] for line in promised[1:]
+        }
+        assert kernel.run(state).stdout.endswith(": True\n")
+        run = kernel.run(again, 90)
+        assert run.stdout.splitlines() == [line.partition(" │ ")[2] for line in promised[1:]], run.traceback
+        assert "srun" in kernel.run("print(run.command)").stdout
+    finally:
+        kernel.close()
 
 
 def test_an_interrupt_cancels_the_job_of_a_cell(slurm: Path, tmp_path: Path) -> None:
