@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -263,6 +264,42 @@ def test_an_elastic_run_ends_well_without_the_node_that_was_lost() -> None:
     assert [report["world"] for report in run.ranks[0].reports] == [4, 2]
     assert run.transcript.endswith("✓ 2 ranks on 1 node finished")
     assert run.agents == {0: 0, 1: -9}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("shared", [False, True])
+def test_torchrun_itself_takes_a_late_node_only_with_a_store_for_each_start(shared: bool) -> None:
+    """A canary: where the second case fails, the line of an elastic run no longer needs its variable."""
+    script(
+        "import os, time\nimport torch.distributed as dist\ndist.init_process_group('gloo')\n"
+        "world = dist.get_world_size()\nopen(f'world-{world}', 'w').close()\ntime.sleep(120 * (world == 1))\n"
+    )
+    words = ["--nnodes=1:2", "--max-restarts=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=localhost:{free_port()}"]
+    words += ["--rdzv-conf=last_call_timeout=1,read_timeout=8", "--local-addr=127.0.0.1", "train.py"]
+    env = os.environ | ({} if shared else {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
+    agents = []
+    try:
+        for world in (1, 2):
+            command = [sys.executable, "-m", "torch.distributed.run", *words]
+            agents.append(subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            if world == 1:
+                assert appears("world-1", 100)
+        assert appears("world-2", 30 if shared else 100) is not shared
+    finally:
+        for process in [p for one in agents for p in [*psutil.Process(one.pid).children(), one]]:
+            process.kill()
+        for one in agents:
+            one.wait()
+
+
+def appears(name: str, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not Path(name).exists():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
 
 
 def test_reports_come_from_the_ranks_of_all_nodes() -> None:
