@@ -15,7 +15,7 @@ from ddp_course.scaling import PUBLISHED, Cluster, Job, Link, strong, weak
 if TYPE_CHECKING:
     from ddp_course.pictures.base import Picture
 
-_TEXT = "white-space:pre-wrap;line-height:1.5;margin:4px 0;color:var(--jp-content-font-color1,inherit)"
+_TEXT = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;line-height:1.5;margin:4px 0;color:var(--jp-content-font-color1,inherit)"
 
 
 class Choice(NamedTuple):
@@ -99,8 +99,8 @@ class Control:
         display({**self.widget()._repr_mimebundle_(), **stored}, raw=True)
 
 
-def _gb(size: float) -> str:
-    return f"{size / GB:,.0f}" if size >= 1000 * GB else f"{size / GB:.4g}"
+def _gb(size: float, digits: int = 4) -> str:
+    return f"{size / GB:,.0f}" if size >= 10 ** (digits - 1) * GB else f"{size / GB:.{digits}g}"
 
 
 def _numbers(unit: str, values: Sequence[float]) -> dict[str, float]:
@@ -138,9 +138,9 @@ def sharding_calculator() -> Control:
         for stage, name in enumerate(("DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3")):
             state = mixed_adam(int(parameters), stage, ranks)
             parts = (state.parameters, state.gradients, state.optimizer)
-            sizes = " + ".join(f"{part / GB:.3g}" for part in parts)
+            sizes = " + ".join(_gb(part, 3) for part in parts)
             verdict = "fits" if fits(state.total, gpu) else "does not fit"
-            lines.append(f"{name:6}  {sizes} = {state.total / GB:.4g} GB on each GPU: {verdict}")
+            lines.append(f"{name:6}  {sizes} = {_gb(state.total)} GB on each GPU: {verdict}")
         return "\n".join(lines)
 
     choices = {

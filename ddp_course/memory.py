@@ -46,7 +46,8 @@ def _sharded(parameters: int, each: tuple[int, int, int], stage: int, ranks: int
     if stage not in (0, 1, 2, 3):
         raise ValueError(f"ZeRO has stages 1 to 3, and 0 for none; {stage} is none of them")
     over = [ranks if stage >= level else 1 for level in (3, 2, 1)]
-    return State(*(size * parameters / share for size, share in zip(each, over, strict=True)))
+    whole = [size * parameters for size in each]
+    return State(*(size / share if share > 1 else size for size, share in zip(whole, over, strict=True)))
 
 
 def gpt_activations(

@@ -43,9 +43,10 @@ function render({ model, el }) {
 export default { render };
 """
 _CSS = """
-.ddp-slider label { display: flex; flex-wrap: wrap; align-items: center; gap: 2px 1em; padding: 2px 0; }
-.ddp-slider span:first-child { min-width: 10em; }
-.ddp-slider input { flex: 0 1 20em; min-width: 8em; margin: 0; accent-color: var(--jp-brand-color1, #1976d2); }
+.ddp-slider label { display: flex; align-items: center; gap: 1em; padding: 2px 4px; }
+.ddp-slider span:first-child { flex: 0 0 10em; }
+.ddp-slider input { flex: 0 1 20em; min-width: 4em; margin: 0; accent-color: var(--jp-brand-color1, #1976d2); }
+.ddp-slider span:last-child { flex: none; }
 .ddp-slider label { color: var(--jp-content-font-color1, inherit); font-size: var(--jp-widgets-font-size, 13px); }
 """
 

@@ -73,6 +73,8 @@ def lesson(server: Lab, window: Any, name: str) -> None:
         page.goto(server.url(address))
         again.wait_loaded(len(nbformat.read(notebook.path, as_version=4).cells))
         page.wait_for_timeout(3000)  # widgets come from the kernel
+        if zoom > 1:
+            page.keyboard.press("Control+B")  # without the file browser, as `make lab` opens it
         shoot(again, look)
         page.context.close()
     server.end_kernel(name)

@@ -73,11 +73,13 @@ function render({ model, el }) {
 export default { render };
 """
 _CSS = """
-.ddp-choices { color: var(--jp-content-font-color1, inherit); line-height: 1.5; margin-bottom: 12px; }
+.ddp-choices { color: var(--jp-content-font-color1, inherit); line-height: 1.5; margin-bottom: 12px; padding-left: 4px; }
 .ddp-choices fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }
 .ddp-choices legend { padding: 0; margin-bottom: 2px; }
-.ddp-choices label { display: flex; align-items: baseline; gap: 0.6em; padding: 1px 0; }
-.ddp-choices input { flex: none; margin: 0; accent-color: var(--jp-brand-color1, #1976d2); }
+.ddp-choices label { display: flex; align-items: flex-start; gap: 0.6em; padding: 1px 0; }
+.ddp-choices input { flex: none; margin: 0.25em 0 0; accent-color: var(--jp-brand-color1, #1976d2); }
+.ddp-choices button { margin-top: 4px; padding: 2px 12px; font: inherit; color: inherit; cursor: pointer; }
+.ddp-choices button { background: var(--jp-layout-color2, #eee); border: 1px solid var(--jp-border-color1, #bbb); }
 .ddp-choices [role=status]:not(:empty) { border-left: 3px solid #b34700; padding-left: 8px; margin: 4px 0; }
 .ddp-choices [role=status].ddp-right { border-color: #0072b2; }
 """
