@@ -15,7 +15,10 @@ from ddp_course.scaling import PUBLISHED, Cluster, Job, Link, strong, weak
 if TYPE_CHECKING:
     from ddp_course.pictures.base import Picture
 
-_TEXT = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;line-height:1.5;margin:4px 0;color:var(--jp-content-font-color1,inherit)"
+_TEXT = (
+    "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;line-height:1.5;margin:4px 0;"
+    "color:var(--jp-content-font-color1,inherit)"
+)
 
 
 class Choice(NamedTuple):
