@@ -73,7 +73,7 @@ function render({ model, el }) {
 export default { render };
 """
 _CSS = """
-.ddp-choices { color: var(--jp-content-font-color1, inherit); line-height: 1.5; margin-bottom: 12px; padding-left: 4px; }
+.ddp-choices { color: var(--jp-content-font-color1, inherit); line-height: 1.5; padding: 0 0 12px 4px; }
 .ddp-choices fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }
 .ddp-choices legend { padding: 0; margin-bottom: 2px; }
 .ddp-choices label { display: flex; align-items: flex-start; gap: 0.6em; padding: 1px 0; }
