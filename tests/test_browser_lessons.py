@@ -21,14 +21,14 @@ from ddp_course.exercises import lesson as module_of
 from ddp_course.exercises.base import Lab as BreakIt
 from ddp_course.exercises.base import Question
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parent.parent
 LESSONS = sorted((ROOT / "lessons").glob("[0-9]*.ipynb"))
 ANSWERS = ROOT / "tests" / "answers"
 AXE = "axe-core@4.14.1"
 SIZE = {"width": 1280, "height": 2000}  # high, so that a lesson is soon looked through
-SECONDS = 240  # for all cells of a lesson on two busy cores
+SECONDS = 420  # for all cells of a lesson on two busy cores
 
 # Of each cell: its prompt, the errors it shows, its pictures with their alternative text, and what can be operated.
 CELLS = """() => [...document.querySelectorAll('.jp-Notebook .jp-Cell')].map(cell => ({
@@ -132,8 +132,9 @@ def lesson(request: pytest.FixtureRequest, server: Lab, window: Any) -> Iterator
 
 
 def find(lesson: SimpleNamespace, source: str) -> int:
-    """The number of the one cell whose text contains this."""
-    (found,) = [index for index, cell in enumerate(lesson.stored) if source in cell.source]
+    """The number of the one code cell that contains this."""
+    code = [(index, cell.source) for index, cell in enumerate(lesson.stored) if cell.cell_type == "code"]
+    (found,) = [index for index, text in code if source in text]
     return found
 
 
