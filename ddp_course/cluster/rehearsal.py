@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 NODES = ("gpu07", "gpu11", "gpu12", "gpu20")  # what the cluster that is not there calls its nodes
-_SECONDS = 10.0
+_SECONDS = 3.0
 
-# What the job finds first on its PATH, under each of these names.
+# What the script finds under each of these names, which it gets as its first argument.
 _NAMES = ("srun", "torchrun", "scontrol", "hostname", "python", "python3")
+_COMMANDS = ("torchrun", "python", "python3", "bash", "sh")  # what srun is asked to start, behind its own options
 _STAND_IN = """\
-#!{python} -IS
 import argparse, json, os, subprocess, sys
 
-name, words = os.path.basename(sys.argv[0]), sys.argv[1:]
+name, *words = sys.argv[1:]
 nodes, here = {nodes!r}, os.environ["SLURMD_NODENAME"]
 if name == "hostname":
     print(f"10.0.0.{{nodes.index(here) + 1}}" if words[:1] in (["-i"], ["-I"], ["--ip-address"]) else here)
@@ -36,15 +36,18 @@ elif name == "srun":
     parser.add_argument("-N", "--nodes", type=int, default=len(nodes))
     parser.add_argument("-n", "--ntasks", type=int)
     parser.add_argument("--ntasks-per-node", type=int, default=int(os.environ["SLURM_NTASKS_PER_NODE"]))
-    start = next(i for i, word in enumerate(words) if os.path.basename(word) in {starts!r})
+    commands = [i for i, word in enumerate(words) if os.path.basename(word) in {commands!r}]
+    start = (commands or [i for i, word in enumerate(words) if word[0] != "-"] or [len(words)])[0]
     asked, _ = parser.parse_known_args(words[:start])
-    tasks = asked.ntasks or asked.nodes * asked.ntasks_per_node
+    if asked.nodes > len(nodes):
+        sys.exit(f"srun: error: Only allocated {{len(nodes)}} nodes asked for {{asked.nodes}}")
+    tasks = min(asked.ntasks or asked.nodes * asked.ntasks_per_node, 64) if words[start:] else 0
     running = []
     for task in range(tasks):
         node = task * asked.nodes // tasks
         place = dict(SLURM_PROCID=str(task), SLURM_NODEID=str(node), SLURMD_NODENAME=nodes[node], HOSTNAME=nodes[node])
         running.append(subprocess.Popen(words[start:], env=dict(os.environ, **place)))
-    sys.exit(max(process.wait() for process in running))
+    sys.exit(max([process.wait() for process in running], default=1))
 else:
     if name != "torchrun" and words[:2] == ["-m", "torch.distributed.run"]:
         name, words = "torchrun", words[2:]
@@ -73,11 +76,11 @@ def rehearse(script: str) -> Rehearsal:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         log = folder / "started"
-        text = _STAND_IN.format(
-            python=sys.executable, nodes=nodes, log=str(log), starts=("torchrun", "python", "python3", "bash", "sh")
-        )
+        stand_in = folder / "stand_in.py"
+        stand_in.write_text(_STAND_IN.format(nodes=nodes, log=str(log), commands=_COMMANDS))
         for program in _NAMES:
-            (folder / program).write_text(text)
+            words = shlex.join([sys.executable, "-IS", str(stand_in), program])
+            (folder / program).write_text(f'#!/bin/sh\nexec {words} "$@"\n')
             (folder / program).chmod(0o700)
         try:
             done = subprocess.run(
@@ -111,7 +114,7 @@ def _options(script: str) -> tuple[dict[str, str], str]:
         if not line.startswith("#SBATCH"):
             command = command or (bool(line.strip()) and not line.lstrip().startswith("#"))
             continue
-        words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+        words = line.removeprefix("#SBATCH").partition(" #")[0].split()
         if command:
             return found, " ".join(words)
         known, rest = parser.parse_known_args(words)
