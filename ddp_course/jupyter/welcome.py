@@ -24,8 +24,9 @@ _SHARE = 0.4  # of the height, for the page
 
 def page(lessons: Sequence[Path], overview: Overview) -> str:
     """The welcome in Markdown."""
-    table = ["| lesson | minutes | exercises done |", "|---|---|---|", *(_row(path, overview) for path in lessons)]
-    after = f"{overview.ahead} Close this page with its ×: `make lab` brings it back."
+    head = "| lesson | minutes to read and run | exercises done | minutes of exercises left |"
+    table = [head, "|---|---|---|---|", *(_row(path, overview) for path in lessons)]
+    after = f"{overview.ahead.splitlines()[-1]} Close this page with its ×: `make lab` brings it back."
     return "\n".join(["### Welcome", "", *table, "", after, ""])
 
 
@@ -35,8 +36,9 @@ def _row(path: Path, overview: Overview) -> str:
     heading = re.search("^# Lesson (.+)$", text, re.MULTILINE)
     minutes = sum(map(int, re.findall(r"^## .*\((\d+) min\)", text, re.MULTILINE)))
     _, items = overview.lessons.get(path.name[:2], ("", []))
-    done = sum(item.state == "done" for item in items)
-    return f"| [{heading.group(1) if heading else path.stem}]({path.name}) | {minutes} | {done} of {len(items)} |"
+    left = [item.minutes for item in items if item.state != "done"]
+    done = f"{len(items) - len(left)} of {len(items)}"
+    return f"| [{heading.group(1) if heading else path.stem}]({path.name}) | {minutes} | {done} | {sum(left)} |"
 
 
 def workspace(lesson: str) -> dict[str, Any]:
