@@ -47,7 +47,7 @@ GresTypes=gpu
 KillWait=2
 NodeName={nodes[0]} NodeAddr=127.0.0.1 Port={ports[1]} NodeHostname={host} CPUs=8 Gres=gpu:4
 NodeName={nodes[1]} NodeAddr=127.0.0.1 Port={ports[2]} NodeHostname={host} CPUs=8 Gres=gpu:4
-PartitionName=course Nodes=ALL Default=YES MaxTime=10
+PartitionName=course Nodes=ALL Default=YES
 """
 
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -59,7 +60,11 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def submit(job: Job) -> str:
     """Submit a job's file. Returns the job's number."""
-    Path("job.sbatch").write_text(sbatch_file(job, time="5"))
+    return submit_text(sbatch_file(job, time="5"))
+
+
+def submit_text(text: str) -> str:
+    Path("job.sbatch").write_text(text)
     done = subprocess.run(["sbatch", "--parsable", "job.sbatch"], capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -107,6 +112,19 @@ def test_the_course_s_own_script_trains_over_two_nodes(slurm: Path) -> None:
     number = submit(Job(str(LESSONS / "train_ddp.py"), ("--steps", "2"), nodes=2, gpus_per_node=0))
     assert wait_for_end(number)["JobState"] == "COMPLETED", logs()
     assert "2 × cpu" in logs() and re.search(r"step    1  loss \d\.\d{3}", logs()), logs()
+
+
+@pytest.mark.parametrize(
+    "answer", ["right_hostname", *(pytest.param(f"right_{n}", marks=pytest.mark.slow) for n in ("scontrol", "static"))]
+)
+def test_a_right_answer_to_the_exercise_runs_on_the_cluster(answer: str, slurm: Path) -> None:
+    Path("train.py").write_text(ALL_REDUCE)
+    found: dict[str, Any] = {}
+    exec((ROOT / "tests" / "answers" / "sbatch_script" / f"{answer}.py").read_text(), found)
+    number = submit_text(found["sbatch_script"](2, 2))
+    assert wait_for_end(number)["JobState"] == "COMPLETED", Path(f"slurm-{number}.out").read_text()
+    lines = Path(f"slurm-{number}.out").read_text().splitlines()
+    assert sorted(line for line in lines if line.startswith("rank ")) == [f"rank {r} of 4: 10.0" for r in range(4)]
 
 
 def test_a_cancelled_job_lets_its_ranks_save_and_leaves_no_process(slurm: Path) -> None:
