@@ -5,6 +5,7 @@ For `launch(..., nnodes=2, hosts=hosts)`. Needs Linux, root and `ip` (iproute2).
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,9 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from ddp_course.errors import LaunchError
 from ddp_course.launcher.nodes import Host
 
+_PREFIX = "ddp-course-"  # of a namespace's name; then comes the process that made it
 _INTERFACE = "eth0"  # the end of the cable, in each host
 _ADDRESSES = {"node0": "10.77.0.1", "node1": "10.77.0.2"}
 _ETC = Path("/etc/netns")  # what `ip netns exec` puts over /etc
@@ -42,7 +46,8 @@ def two_hosts() -> Iterator[tuple[Host, Host]]:
 
     Afterwards they are removed, and all that still runs in them is killed. Raises LaunchError where the system refuses.
     """
-    spaces = [f"ddp-course-{os.getpid()}-{node}" for node in range(2)]
+    spaces = [f"{_PREFIX}{os.getpid()}-{node}" for node in range(2)]
+    _remove_abandoned()
     try:
         for space in spaces:
             _ip("netns", "add", space)
@@ -55,14 +60,27 @@ def two_hosts() -> Iterator[tuple[Host, Host]]:
             _remove(space)
 
 
+def _remove_abandoned() -> None:
+    """What a process left that was killed before it could remove it."""
+    for space in json.loads(_ip("-json", "netns") or "[]"):
+        name = str(space["name"])
+        if name.startswith(_PREFIX) and not psutil.pid_exists(int(name.split("-")[2])):
+            _remove(name)
+
+
 def _host(space: str, name: str) -> Host:
     _ip("-n", space, "address", "add", f"{_ADDRESSES[name]}/24", "dev", _INTERFACE)
     for interface in ("lo", _INTERFACE):
         _ip("-n", space, "link", "set", interface, "up")
     named = ("unshare", "--uts", "sh", "-c", f'hostname {name} && exec "$@"', "sh")
-    (_ETC / space).mkdir(parents=True)
-    lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in _ADDRESSES.items())]
-    (_ETC / space / "hosts").write_text("\n".join(lines) + "\n")
+    lines = ["127.0.0.1 localhost"]
+    for known, address in _ADDRESSES.items():
+        lines += [f"{address} {known}", f"::ffff:{address} {known}"]  # the second is as PyTorch's store asks
+    try:
+        (_ETC / space).mkdir(parents=True)
+        (_ETC / space / "hosts").write_text("\n".join(lines) + "\n")
+    except OSError as error:
+        raise LaunchError(f"The hosts cannot be given names: {_ETC} cannot be written ({error.strerror}).") from error
     return Host(name, ("ip", "netns", "exec", space, *named))
 
 

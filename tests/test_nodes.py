@@ -357,6 +357,11 @@ def test_options_that_do_not_fit_are_refused(given: dict, message: str) -> None:
     assert raised.value.run is None
 
 
+def namespaces() -> set[str]:
+    listed = subprocess.check_output(["ip", "-json", "netns"], text=True)
+    return {space["name"] for space in json.loads(listed or "[]")}
+
+
 def test_where_two_hosts_cannot_be_made_one_sentence_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -375,7 +380,7 @@ def test_two_hosts_with_addresses_and_names_of_their_own(backend: str) -> None:
     )
     with two_hosts() as hosts:
         run = launch(program, nproc_per_node=2, nnodes=2, hosts=hosts, rdzv_backend=backend)
-        spaces = subprocess.check_output(["ip", "-json", "netns"], text=True)
+        spaces = namespaces()
     assert [rank.stdout for rank in run.ranks] == AS_ON_TWO_HOSTS
     assert [(report["host"], report["address"]) for report in run.reports] == [
         ("node0", "10.77.0.1"),
@@ -383,7 +388,18 @@ def test_two_hosts_with_addresses_and_names_of_their_own(backend: str) -> None:
         ("node1", "10.77.0.2"),
         ("node1", "10.77.0.2"),
     ]
-    mine = {space["name"] for space in json.loads(spaces) if str(os.getpid()) in space["name"]}
-    left = subprocess.check_output(["ip", "-json", "netns"], text=True)
+    mine = {name for name in spaces if str(os.getpid()) in name}
     assert len(mine) == 2
-    assert not mine & {space["name"] for space in json.loads(left or "[]")}
+    assert not mine & namespaces()
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="two hosts need root: network namespaces")
+def test_hosts_that_a_killed_process_left_are_removed() -> None:
+    if reason := why_not():
+        pytest.skip(f"two hosts: {reason}")
+    code = "import os\nfrom ddp_course.two_hosts import two_hosts\nwith two_hosts(): os.kill(os.getpid(), 9)"
+    killed = subprocess.Popen([sys.executable, "-c", code])
+    killed.wait(60)
+    assert {f"ddp-course-{killed.pid}-{node}" for node in range(2)} <= namespaces()
+    with two_hosts():
+        assert not [name for name in namespaces() if f"-{killed.pid}-" in name]
