@@ -68,7 +68,7 @@ class Options:
             ) from None
         if ranks < 1:
             raise LaunchError(f"--nproc-per-node={given}: a run needs at least 1 rank. Give 1 or more.")
-        if ranks * len(self.nodes.here) > MOST_RANKS:
+        if self.slurm is None and ranks * len(self.nodes.here) > MOST_RANKS:
             raise LaunchError(f"--nproc-per-node={given}: more than {MOST_RANKS:,} ranks do not start on one machine.")
         return ranks
 
