@@ -35,7 +35,7 @@ import torch.distributed as dist
 dist.init_process_group()
 total = torch.tensor([float(dist.get_rank() + 1)])
 dist.all_reduce(total)
-print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()}")
+print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()}\\n", end="")  # all in one write
 dist.destroy_process_group()
 """
 
@@ -92,6 +92,18 @@ def of_this_test() -> list[psutil.Process]:
     return found
 
 
+def nothing_is_left(kernel: Kernel | None = None, seconds: float = 15) -> bool:
+    """Whether the queue is empty and no process but the notebook's works in this test's folder, soon: SLURM takes two
+    seconds to kill what SIGTERM did not end."""
+    notebook = [psutil.Process(kernel.pid), *kernel.family()] if kernel else []
+    deadline = time.monotonic() + seconds
+    while said("squeue", "--noheader") or [process for process in of_this_test() if process not in notebook]:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
 def test_a_job_file_runs_one_agent_a_node_and_its_ranks_meet(slurm: Path) -> None:
     Path("my train.py").write_text("import sys\nopen('words', 'w').write(str(sys.argv[1:]))\n" + ALL_REDUCE)
     number = submit(Job("my train.py", ("--note", "it's $HOME {x}", "*"), nodes=2, nproc_per_node=2))
@@ -102,7 +114,7 @@ def test_a_job_file_runs_one_agent_a_node_and_its_ranks_meet(slurm: Path) -> Non
     assert (ended["TresPerNode"], ended["TimeLimit"]) == ("gres:gpu:2", "00:05:00")
     # c10d gives the agents their ranks in the order of their hosts' names; here they have the same.
     printed = [sorted(Path(f"my-train-{number}-node{node}.log").read_text().splitlines()) for node in range(2)]
-    wanted = [["rank 0 of 4: 10.0", "rank 1 of 4: 10.0"], ["rank 2 of 4: 10.0", "rank 3 of 4: 10.0"]]
+    wanted = [[f"[default{local}]:rank {2 * node + local} of 4: 10.0" for local in range(2)] for node in range(2)]
     assert sorted(printed) == wanted, logs()
     assert Path(f"my-train-{number}.log").read_text() == ""
 
@@ -145,7 +157,7 @@ def test_a_cancelled_job_lets_its_ranks_save_and_leaves_no_process(slurm: Path) 
     subprocess.run(["scancel", number], check=True, timeout=30)
     assert wait_for_end(number)["JobState"] == "CANCELLED"
     assert sorted(path.name for path in Path().glob("saved-*")) == [f"saved-{rank}" for rank in range(4)]
-    assert of_this_test() == []
+    assert nothing_is_left()
 
 
 def test_a_rank_that_raises_fails_the_job_and_its_node_s_log_says_why(slurm: Path) -> None:
@@ -233,15 +245,6 @@ REPORTING = ALL_REDUCE.replace("print(", "report(total=total.item())\nprint(").r
 )
 
 
-def empty_queue(seconds: float = 15) -> bool:
-    deadline = time.monotonic() + seconds
-    while said("squeue", "--noheader"):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
-
-
 def test_a_launch_runs_one_agent_a_node_and_brings_everything_back(slurm: Path) -> None:
     Path("train.py").write_text(REPORTING)
     run = launch("train.py", "--note", "epoch", nproc_per_node=2, nnodes=2, slurm=True)
@@ -280,7 +283,7 @@ def test_a_hang_ends_at_the_time_limit_and_the_missing_rank_is_named(slurm: Path
     run = launch("train.py", nnodes=2, slurm=True, timeout=10, backend="gloo", check=False)
     assert run.outcome == "timeout"
     assert "rank 0 waits in all_reduce #1" in str(run.diagnosis) and "rank 1 never came" in str(run.diagnosis)
-    assert empty_queue() and of_this_test() == []
+    assert nothing_is_left()
 
 
 def test_a_job_that_is_cancelled_from_outside_says_so(slurm: Path) -> None:
@@ -289,7 +292,7 @@ def test_a_job_that_is_cancelled_from_outside_says_so(slurm: Path) -> None:
     )
     run = launch("train.py", slurm=True, check=False)
     assert "SLURM ended the job: " in str(run.diagnosis) and "CANCELLED" in str(run.diagnosis), run.diagnosis
-    assert empty_queue() and of_this_test() == []
+    assert nothing_is_left()
 
 
 WAIT = """\
@@ -314,13 +317,15 @@ def test_the_lesson_s_own_cells_run_on_the_cluster_as_it_says(slurm: Path, tmp_p
         shown = kernel.run(submit, 90)
         job, *lines = shown.stdout.splitlines()
         assert re.fullmatch(r"job \d+: COMPLETED", job) and promised[0] == "job 1: COMPLETED", shown.stdout
-        assert sorted(line.partition(" │ ")[2] for line in lines) == [line.partition(" │ ")[2] for line in promised[1:]]
-        assert {re.sub(r"-\d+-", "-1-", line.partition(" │ ")[0]) for line in lines} == {
-            line.partition(" │ ")[0] for line in promised[1:]
-        }
+        # Which node of one machine becomes node 0 is for the rendezvous to say.
+        for part in (0, 2):
+            there, here = (
+                {re.sub(r"-\d+-", "-1-", line.partition(" │ ")[part]) for line in x} for x in (lines, promised[1:])
+            )
+            assert there == here, shown.stdout
         assert kernel.run(state).stdout.endswith(": True\n")
         run = kernel.run(again, 90)
-        assert run.stdout.splitlines() == [line.partition(" │ ")[2] for line in promised[1:]], run.traceback
+        assert run.stdout.splitlines() == [line.partition("]:")[2] for line in promised[1:]], run.traceback
         assert "srun" in kernel.run("print(run.command)").stdout
     finally:
         kernel.close()
@@ -337,13 +342,11 @@ def test_an_interrupt_cancels_the_job_of_a_cell(slurm: Path, tmp_path: Path) -> 
         kernel.manager.interrupt_kernel()
         stopped = kernel.wait(cell)
         assert (stopped.error, stopped.traceback) == ("LaunchInterrupted", "Stopped. No process of the run is left.")
-        assert empty_queue()
+        assert nothing_is_left(kernel)
         states = said("scontrol", "show", "job")
         assert "CANCELLED" in states.split("JobName=" + name.split()[0])[1].partition("JobId=")[0]
         again = kernel.run("%%torchrun --slurm\nprint('again')\n", 90)
         assert "rank 0 │ again\n✓ 1 rank finished" in again.stdout, again.traceback
-        left = [process for process in of_this_test() if process.pid != kernel.pid]
-        assert not [process for process in left if "ddp_course.cluster.node" in " ".join(process.cmdline())]
     finally:
         kernel.close()
 
@@ -354,11 +357,7 @@ def test_a_job_ends_with_its_notebook(slurm: Path, tmp_path: Path) -> None:
     for rank in range(2):
         kernel.wait_for_file(f"started-{rank}", 60)
     os.kill(kernel.pid, signal.SIGKILL)
-    assert empty_queue()
-    deadline = time.monotonic() + 5
-    while of_this_test() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert of_this_test() == []
+    assert nothing_is_left()
     kernel.close()
 
 

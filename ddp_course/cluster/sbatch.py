@@ -33,8 +33,9 @@ export OMP_NUM_THREADS=$((SLURM_CPUS_PER_TASK / {nproc}))
 # Where nodes have several networks, name the one to use (`ip -brief address` lists them):
 # export NCCL_SOCKET_IFNAME=ib0 GLOO_SOCKET_IFNAME=ib0
 
-# One agent on each node, each with a log of its own. When one has ended, the others get
-# 30 s to say why they end too. srun does not take --cpus-per-task from sbatch.
+# One agent on each node, each with a log of its own, in which --tee puts the local rank
+# before every line. When an agent has ended, the others get 30 s to say why they end too.
+# srun does not take --cpus-per-task from sbatch.
 srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --wait=30 --output=%x-%j-node%n.log \\
     torchrun \\
     --nnodes="$SLURM_JOB_NUM_NODES" \\
@@ -42,6 +43,7 @@ srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --wait=30 --output=%x-%j-node%n.log 
     --rdzv-backend=c10d \\
     --rdzv-endpoint="$endpoint" \\
     --rdzv-id="$SLURM_JOB_ID" \\
+    --tee=3 \\
     {script}
 """
 
