@@ -185,7 +185,8 @@ class Notebook:
 
     def wait_loaded(self, cells: int) -> None:
         """Until the page has all of the notebook's cells: JupyterLab adds them one by one."""
-        self.page.wait_for_function("n => document.querySelectorAll('.jp-Notebook .jp-Cell').length === n", arg=cells)
+        counted = "n => document.querySelectorAll('.jp-Notebook .jp-Cell').length === n"
+        self.page.wait_for_function(counted, arg=cells, timeout=120_000)
 
     def cell(self, index: int) -> Any:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
