@@ -91,7 +91,7 @@ def _disagreed(run: Run, seen: list[View], mismatch: Mismatch, kind: str) -> Dia
     there = [_at(one, calls[one.rank]) for one in seen if one.rank in calls]
     minority = [one for one in there if one.rank in mismatch.minority]
     majority = [one for one in there if one.rank not in mismatch.minority]
-    found = disagreement(mismatch)
+    found = causes.by_calls([called(one.frames) for one in seen]) or disagreement(mismatch)
     if found is causes.OTHER_SHAPES:
         kind = kind if kind == "hang" else "mismatched_collectives"
         return replace(_block(run, kind, majority, minority, found), headline=f"{_TITLES[kind]}: {said(mismatch)}")

@@ -1,4 +1,4 @@
-# feedback: optimizer.consolidate_state_dict(to=0)
+# feedback: consolidate_state_dict() gathers every rank's part of the optimizer state: it is a collective
 import torch.distributed as dist
 
 

