@@ -137,12 +137,12 @@ class Lab:
 
     def open_from_file_browser(self, page: Any, name: str) -> Notebook:
         """The notebook of this name in the server's folder, opened by a double click, all its cells there."""
-        path = self.folder / name
-        notebook = Notebook(page, path)
-        page.goto(self.url(f"lab/workspaces/{path.stem}"))
+        notebook = Notebook(page, self.folder / name)
+        cells = len(notebook.stored())
+        page.goto(self.url(f"lab/workspaces/{notebook.path.stem}"))
         page.locator(".jp-DirListing-item", has_text=name).dblclick()
         notebook.wait_ready()
-        notebook.wait_loaded(len(nbformat.read(path, as_version=4).cells))
+        notebook.wait_loaded(cells)
         return notebook
 
     def url(self, path: str) -> str:
@@ -235,6 +235,16 @@ class Notebook:
         while self.path.stat().st_mtime_ns == before or not self.path.read_text(encoding="utf-8").endswith("}\n"):
             assert time.monotonic() < deadline, "not saved"
             self.page.wait_for_timeout(50)
+
+    def stored(self) -> list[Any]:
+        """The cells in the file. JupyterLab may be writing it."""
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                return list(nbformat.read(self.path, as_version=4).cells)
+            except nbformat.reader.NotJSONError:
+                assert time.monotonic() < deadline, "the file is no notebook"
+                time.sleep(0.05)
 
     def wait_saved(self, text: str, seconds: float = 20) -> None:
         """Until JupyterLab has saved the notebook with this in it, by itself."""

@@ -14,7 +14,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import nbformat
 from browser import ROOT, Lab, Notebook, browser, lab
 from conftest import find_chromium
 
@@ -23,9 +22,8 @@ WIDTH, HEIGHT, TALLEST = 1280, 900, 12_000
 SECONDS = 600  # for all cells of a lesson
 
 
-def sections(path: Path) -> dict[str, tuple[int, int]]:
+def sections(cells: list[Any]) -> dict[str, tuple[int, int]]:
     """Name of each section → its first and last cell."""
-    cells = nbformat.read(path, as_version=4).cells
     starts = [(0, "start")]
     for index, cell in enumerate(cells):
         if cell.cell_type == "markdown" and (heading := re.match("## +(.+)", cell.source)):
@@ -40,7 +38,7 @@ def shoot(notebook: Notebook, look: str) -> None:
     folder = OUT / notebook.path.stem / look
     folder.mkdir(parents=True, exist_ok=True)
     width = page.viewport_size["width"]
-    for name, (first, last) in sections(notebook.path).items():
+    for name, (first, last) in sections(notebook.stored()).items():
         page.set_viewport_size({"width": width, "height": HEIGHT})
         notebook.cell(last).scroll_into_view_if_needed()
         top, bottom = (notebook.cell(index).bounding_box() for index in (first, last))
@@ -71,7 +69,7 @@ def lesson(server: Lab, window: Any, name: str) -> None:
         page = window.new_context(viewport=size, device_scale_factor=zoom).new_page()
         again = Notebook(page, notebook.path)
         page.goto(server.url(address))
-        again.wait_loaded(len(nbformat.read(notebook.path, as_version=4).cells))
+        again.wait_loaded(len(again.stored()))
         page.wait_for_timeout(3000)  # widgets come from the kernel
         if zoom > 1:
             page.keyboard.press("Control+B")  # without the file browser, as `make lab` opens it

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -137,11 +135,6 @@ def sessions_of(notebook: Notebook, name: str) -> list[set[int]]:
     for file in files:
         file.unlink()
     return [set(column) for column in zip(*lines, strict=True)]
-
-
-def stored(path: Path, name: str) -> Any:
-    """The cell's outputs in the saved notebook."""
-    return json.loads(path.read_text(encoding="utf-8"))["cells"][CELL[name]]["outputs"]
 
 
 def reopened(server: Lab, window: Any, notebook: Notebook, name: str) -> str:
@@ -312,7 +305,7 @@ def test_a_kernel_restart_ends_the_run(server: Lab, window: Any, other: Notebook
 def test_what_is_saved_shows_the_same_without_a_kernel(server: Lab, window: Any, shared: Notebook) -> None:
     text = shared.run(CELL["train"])
     shared.save()
-    outputs = stored(shared.path, "train")
+    outputs = shared.stored()[CELL["train"]].outputs
     assert [(output["output_type"], output["name"]) for output in outputs] == [("stream", "stdout")]
     assert "step 120 of rank 1" in text and "✓ 2 ranks finished" in text
     assert reopened(server, window, shared, "train") == text

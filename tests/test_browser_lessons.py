@@ -122,8 +122,7 @@ def lesson(request: pytest.FixtureRequest, server: Lab, window: Any) -> Iterator
     page.wait_for_timeout(500)
     seen = page.evaluate(CELLS)
     notebook.save()
-    saved = nbformat.read(notebook.path, as_version=4).cells
-    yield SimpleNamespace(notebook=notebook, stored=stored, saved=saved, seen=seen, number=path.stem[:2])
+    yield SimpleNamespace(notebook=notebook, stored=stored, saved=notebook.stored(), seen=seen, number=path.stem[:2])
     page.context.close()
     server.end_kernel(path.name)
 
