@@ -370,7 +370,7 @@ FAULTS = [
         program=PROGRAM.replace("else:\n    dist.all_reduce(torch.ones(1))\n", f"else:\n    {STUCK}\n"),
         **TWO_NODES,
     ),
-    Fault("asleep on node 1", rank=2, timeout=4, kind="hang", culprits=[2], **TWO_NODES),
+    Fault("asleep on node 1", rank=2, timeout=12, kind="hang", culprits=[2], **TWO_NODES),
     Fault(
         "SIGKILL on node 1's agent",
         action=_kill_agent(signal.SIGKILL, 4, of=2),
