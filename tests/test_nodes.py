@@ -30,7 +30,7 @@ dist.init_process_group()
 total = torch.tensor([float(dist.get_rank() + 1)])
 dist.all_reduce(total)
 print(*[os.environ[name] for name in {NAMES}], total.item())
-assert not {"DDP_COURSE_ATTEMPT", "DDP_COURSE_RUN_FOLDER"} & {*os.environ}
+assert os.environ.keys().isdisjoint(("DDP_COURSE_ATTEMPT", "DDP_COURSE_RUN_FOLDER"))
 dist.destroy_process_group()
 """
 AS_ON_TWO_HOSTS = ["0 0 0 2 4 10.0\n", "1 1 0 2 4 10.0\n", "2 0 1 2 4 10.0\n", "3 1 1 2 4 10.0\n"]
