@@ -32,9 +32,10 @@ class Picture(Figure):
 
     def _repr_png_(self) -> bytes:
         drawn, file = io.BytesIO(), io.BytesIO()
-        self.savefig(drawn, format="png")
+        self.savefig(drawn, format="rgba")  # a slider's picture has 200 ms: no PNG on the way
+        pixels = Image.frombytes("RGBA", self.canvas.get_width_height(), drawn.getvalue())
         # Lines and letters need no more than 256 colours, which take half the bytes. The same bytes each time.
-        Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(file, "PNG")
+        pixels.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(file, "PNG")
         return file.getvalue()
 
     def _ipython_display_(self) -> None:
