@@ -104,6 +104,16 @@ WAITING = (
     ),
 )
 
+# The agents of a run of several nodes that never met.
+NODE_MISSING = Found(
+    "rendezvous_node_missing",
+    "No rank starts before the agents of all nodes have met. One was not started, died before, or looked for another "
+    "endpoint.",
+    "Start every node, with the same --nnodes and the same --rdzv-endpoint (or --master-addr and --master-port). With "
+    "static rendezvous each needs its own --node-rank.",
+    "lesson 4, section 3",
+)
+
 # Waits of which more is known than the function.
 STOPPED = Found(
     "stopped",

@@ -7,7 +7,6 @@ from typing import Any
 
 from ddp_course.diagnosis import causes, collectives, failures, waiting
 from ddp_course.diagnosis.block import Diagnosis
-from ddp_course.diagnosis.causes import Found
 from ddp_course.diagnosis.code import Frame, shown, source
 from ddp_course.diagnosis.failures import LOGS
 from ddp_course.diagnosis.views import View, phrases
@@ -16,14 +15,6 @@ from ddp_course.launcher.run import Run
 
 _SECTION = "lesson 4, section 5"
 _HANGS = "lesson 4, section 6"
-_NODE_MISSING = Found(
-    "rendezvous_node_missing",
-    "No rank starts before the agents of all nodes have met. One was not started, died before, or looked for another "
-    "endpoint.",
-    "Start every node, with the same --nnodes and the same --rdzv-endpoint (or --master-addr and --master-port). With "
-    "static rendezvous each needs its own --node-rank.",
-    "lesson 4, section 3",
-)
 
 
 def diagnose(run: Run) -> Diagnosis | None:
@@ -91,10 +82,10 @@ def _time_is_up(run: Run, found: list[End]) -> Diagnosis:
     more = f"If it only needs longer, give it more: --timeout {2 * run.timeout:g}."
     if not found and run.nodes.most > 1:
         return Diagnosis(
-            "rendezvous_node_missing",
-            explanation=_NODE_MISSING.why,
-            fix=_NODE_MISSING.fix,
-            section=_NODE_MISSING.section,
+            causes.NODE_MISSING.kind,
+            explanation=causes.NODE_MISSING.why,
+            fix=causes.NODE_MISSING.fix,
+            section=causes.NODE_MISSING.section,
             headline=f"no rank had started when {limit} was up: {_waiting(run)} for the others",
             logs=LOGS,
         )
