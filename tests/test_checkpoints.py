@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from ddp_course import launch
@@ -63,21 +62,31 @@ def test_a_kill_at_any_of_20_random_points_leaves_the_newest_checkpoint_whole() 
     assert left, "no kill fell into a save: the test shows nothing"
 
 
-def test_saved_in_place_a_kill_would_spoil_the_only_checkpoint() -> None:
-    """So that the test above could fail: the same script without the other name."""
+KILLED_WHILE_THE_OTHER_WRITES = """
+write = dcp.FileSystemWriter.write_data
+
+
+def killed(self, plan, planner):
+    if dist.get_rank() == 1 and number == 3:
+        time.sleep(1)  # seconds, for the other rank's file
+        os.kill(os.getpid(), signal.SIGKILL)
+    return write(self, plan, planner)
+
+
+dcp.FileSystemWriter.write_data = killed
+for number in range(5):
+"""
+
+
+def test_saved_in_place_a_kill_spoils_the_only_checkpoint() -> None:
+    """So that the test above could fail: the same script without the other name, killed between its two files."""
     script = Path("save_until_killed.py").read_text()
     in_place = script.replace('f"{name}.tmp"', "name").replace("os.replace(name, name)", "pass")
     in_place = re.sub(r'name = f"saved.*"', 'name = "saved/newest"', in_place)
-    Path("in_place.py").write_text(in_place)
-    launch("in_place.py", "0", nproc_per_node=2)
-    for seed in range(1, KILLS + 1):
-        launch("in_place.py", str(seed), nproc_per_node=2, check=False, timeout=60)
-        try:
-            dcp_to_torch_save("saved/newest", "newest.pt")
-            weights = torch.load("newest.pt", weights_only=True)["model"]
-        except (Exception, CheckpointException):
-            return
-        numbers = {number.item() for tensor in weights.values() for number in tensor.unique()}
-        if len(numbers) > 1:
-            return
-    pytest.fail(f"{KILLS} kills of a save in place, and the checkpoint was whole each time")
+    in_place = re.sub(r"for number in .*\n", KILLED_WHILE_THE_OTHER_WRITES, in_place)
+    Path("in_place.py").write_text("import time\n" + in_place)
+    run = launch("in_place.py", "0", nproc_per_node=2, check=False, timeout=60)
+    assert run.ranks[1].signal == "SIGKILL", run.transcript
+    dcp_to_torch_save("saved/newest", "newest.pt")
+    weights = torch.load("newest.pt", weights_only=True)["model"]
+    assert {number.item() for tensor in weights.values() for number in tensor.unique()} == {2, 3}
