@@ -25,9 +25,11 @@ import psutil
 from kernels import Kernel
 
 from ddp_course import cost, launch
+from ddp_course.controls import decision_control, memory_calculator, scaling_model, sharding_calculator
 from ddp_course.exercises import every
 from ddp_course.exercises.check import check
 
+CONTROLS = (memory_calculator, sharding_calculator, decision_control, scaling_model)
 ALL_REDUCE = """\
 import torch
 import torch.distributed as dist
@@ -225,6 +227,17 @@ def checks(rounds: int) -> list[dict[str, Any]]:
     return slowest
 
 
+def controls_answer() -> dict[str, Any]:
+    """From a slider's move to the new text and picture, in the kernel; a browser shows them some 30 ms later."""
+    took = {}
+    for make in CONTROLS:
+        slider = make().widget().children[0]
+        options = [option for option in slider.options if option != slider.value]
+        took[make.__name__] = statistics.median(seconds(partial(setattr, slider, "value", to)) for to in options)
+    name = max(took, key=lambda name: took[name])
+    return {"what": f"a slider moved, slowest control: {name} [s]", "value": took[name], "limit": 0.17}
+
+
 def prediction() -> list[dict[str, Any]]:
     """How far α and β fitted to eight sizes are off on four others, as lesson 1 measures it."""
     Path("collective_times.py").write_text(COLLECTIVE_TIMES)
@@ -267,6 +280,7 @@ def main() -> None:
         lambda: [throughput(3, 1) if given.quick else throughput(15, 7)],
         lambda: [many_launches(20 if given.quick else 200)],
         lambda: checks(rounds),
+        lambda: [controls_answer()],
         prediction,
     ]
     rows = []

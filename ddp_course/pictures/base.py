@@ -7,6 +7,8 @@ import html
 import io
 from typing import Any
 
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -31,9 +33,9 @@ class Picture(Figure):
         return f"[picture] {self.caption}"
 
     def _repr_png_(self) -> bytes:
-        drawn, file = io.BytesIO(), io.BytesIO()
-        self.savefig(drawn, format="rgba")  # a slider's picture has 200 ms: no PNG on the way
-        pixels = Image.frombytes("RGBA", self.canvas.get_width_height(), drawn.getvalue())
+        canvas, file = FigureCanvasAgg(self), io.BytesIO()
+        canvas.draw()  # a slider's picture has 200 ms: savefig() would draw twice, and a PNG on the way takes time
+        pixels = Image.fromarray(np.asarray(canvas.buffer_rgba()))
         # Lines and letters need no more than 256 colours, which take half the bytes. The same bytes each time.
         pixels.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(file, "PNG")
         return file.getvalue()

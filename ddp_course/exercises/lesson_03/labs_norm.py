@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 from ddp_course.exercises.base import Call, Case, Lab, Option, Question
 from ddp_course.exercises.compare import compare, join
@@ -198,19 +199,31 @@ def prepare(model):
         return {"value": self._values(model), "known": [[own, why]]}
 
     def run(self, answer: SimpleNamespace, case: Case, rank: int) -> Any:
+        from torch import nn
         from torch.nn.parallel import DistributedDataParallel
 
-        model = answer.prepare(self._model(case))
+        init, early = DistributedDataParallel.__init__, []
+
+        def watched(ddp: Any, module: nn.Module, *args: Any, **options: Any) -> None:
+            early.append(any(type(layer) is nn.BatchNorm2d for layer in module.modules()))
+            init(ddp, module, *args, **options)
+
+        with patch.object(DistributedDataParallel, "__init__", watched):
+            model = answer.prepare(self._model(case))
         if not isinstance(model, DistributedDataParallel):
             return {"kind": type(model).__name__}
         model.forward_sync_buffers = False
         model(self._batches(case)[rank])
-        return {"value": self._values(model.module)}
+        return {"value": self._values(model.module), "early": any(early)}
 
     def judge(self, case: Case, expected: Any, seen: list[Any], calls: list[list[Call]]) -> str | None:
         if "kind" in seen[0]:
             return f"return the model under DDP; yours is a {seen[0]['kind']}."
-        return compare(expected["value"], [one["value"] for one in seen], expected["known"])
+        if wrong := compare(expected["value"], [one["value"] for one in seen], expected["known"]):
+            return wrong
+        if seen[0]["early"]:
+            return "the statistics are right, but DDP was given the model unconverted. Convert first, then wrap."
+        return None
 
     def _model(self, case: Case) -> Any:
         from torch import nn
@@ -328,9 +341,10 @@ def validate(model, inputs, targets):
 
         model = DistributedDataParallel(self._net(case))
         before = values(model)
-        value = plain(answer.validate(model, *self._batch(case))) if rank == 0 else 0
+        value = answer.validate(model, *self._batch(case)) if rank == 0 else 0.0
         return {
-            "value": value,
+            "value": plain(value),
+            "kind": type(value).__name__,
             "kept": values(model) == before,
             "training": all(module.training for module in model.modules()),
         }
@@ -339,6 +353,8 @@ def validate(model, inputs, targets):
         first = seen[0]
         if wrong := compare(expected["value"], [first["value"]], expected["known"], 1e-9):
             return f"loss: {wrong}"
+        if first["kind"] != "float":
+            return f"the loss is right, but it is a {first['kind']}, not a plain number: .item() takes that out of it."
         if not first["training"]:
             return "the loss is right, but the model is still in eval mode: its statistics would stand still from here."
         return None if first["kept"] else "the loss is right, but the model's running statistics have changed."

@@ -116,7 +116,7 @@ def build(model, lr):
         sharded = sum(isinstance(p, DTensor) for p in named.values())
         groups = sum(hasattr(layer, "unshard") for layer in net)
         whole = {name: plain(p.full_tensor() if isinstance(p, DTensor) else p) for name, p in named.items()}
-        return {"weights": whole, "sharded": sharded, "groups": groups}
+        return {"weights": whole, "sharded": sharded, "groups": groups, "model": hasattr(net, "unshard")}
 
     def judge(self, case: Case, expected: Any, seen: list[Any], calls: list[list[Call]]) -> str | None:
         if wrong := compare(expected["value"], [one["weights"] for one in seen], expected["known"]):
@@ -125,6 +125,8 @@ def build(model, lr):
             return f"it trains, but {seen[0]['sharded']} of 4 parameters are sharded."
         if seen[0]["groups"] < 2:
             return "it trains, but the layers are not sharded one by one: all of them are gathered at once."
+        if not seen[0]["model"]:
+            return "it trains, but fully_shard() was called for the layers alone. The model comes last."
         return None
 
 

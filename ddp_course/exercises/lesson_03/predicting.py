@@ -92,6 +92,8 @@ def bytes_per_rank(shapes, stage, ranks, mixed):
                 shown = f"{predicted:,}" if isinstance(predicted, (int, float)) else show(predicted)
                 whys = [why for wrong, why in expected["known"] if wrong.get(name) == predicted]
                 return "\n".join([f"{name}: {there:,} bytes are there, you predicted {shown}", *whys[:1]])
+            if not isinstance(predicted, int):
+                return f"{name}: {predicted} is right, but not an integer. Bytes are whole: use // or math.ceil."
         return None
 
 

@@ -102,6 +102,10 @@ def global_statistics(x):
                 [{"variance": _plain(values.std(1, correction=0))}, "That is the standard deviation: not yet squared."],
                 [{"count": samples}, "That counts samples. Each brings height × width values of a channel."],
                 [{"count": per_rank([part.shape[1] for part in parts])}, "That is each rank's own number of values."],
+                [
+                    {"count": per_rank([part.shape[1] * case["world"] for part in parts])},
+                    "That is each rank's own number, times the ranks. Others may have more values, or none.",
+                ],
             ],
         }
 

@@ -63,12 +63,15 @@ class ShardedAdamW:
         return [{"width": width, "numbers": numbers, "what": f"and {numbers} parameters"}]
 
     def expected(self, case: Case, rank: int) -> Any:
+        from ddp_course.exercises.ranks import values
+
         return {
             "value": _train(case),
             "known": [
                 [_train(case, factor=case["world"]), "Your gradient is the sum over the ranks; DDP has the mean."],
                 [_train(case, own=True), "Each piece was updated with its own rank's gradient, not with the mean."],
                 [_train(case, gathered=False), "Each rank has updated its own piece and kept the others' old values."],
+                [values(_net(case)), "The weights have not changed: the new values never got back into them."],
                 [_train(case, forgets=True), "The averages begin anew in each step: make the AdamW once."],
             ],
         }
