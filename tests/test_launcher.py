@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from ddp_course import LaunchError, launch
+from ddp_course.launcher import client
 from ddp_course.launcher.folders import KEEP
 
 ALL_REDUCE = """\
@@ -59,6 +60,15 @@ def test_the_printed_command_works_in_a_terminal() -> None:
     )
     printed = "".join(rank.stdout for rank in run.ranks)
     assert sorted(pasted.stdout.splitlines()) == sorted(printed.splitlines())
+
+
+@pytest.mark.skipif(not client.can_fork(), reason="ranks are forked on Linux only")
+@pytest.mark.parametrize("nnodes", [1, 2])
+def test_an_agent_that_forks_its_ranks_runs_no_thread(nnodes: int) -> None:
+    """Whatever lock another thread held at the fork, a rank would wait for it without end: one launch in a thousand."""
+    counted = "import os\nprint(len(os.listdir(f'/proc/{os.getppid()}/task')))\n"
+    run = launch(script(counted), nproc_per_node=2, nnodes=nnodes, rdzv_backend="static", max_restarts=0)
+    assert [rank.stdout for rank in run.ranks] == ["1\n"] * 2 * nnodes
 
 
 def test_sixteen_ranks_on_this_machine() -> None:

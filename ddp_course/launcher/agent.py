@@ -85,21 +85,28 @@ def main(arguments: list[str], events_fd: int, warm: bool) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.multiprocessing.subprocess_handler import SubprocessHandler
 
-    close = api.SubprocessContext._close
+    from ddp_course.launcher import rendezvous
+
+    of_torch = api.get_subprocess_handler, api.SubprocessContext._close
 
     def close_soon(context: api.SubprocessContext, death_sig: signal.Signals, timeout: int = 30) -> None:
-        close(context, death_sig, min(timeout, _PATIENCE))
+        of_torch[1](context, death_sig, min(timeout, _PATIENCE))
 
     def tell(**event: Any) -> None:
         os.write(events_fd, (json.dumps(event) + "\n").encode())
 
     class RankHandler(SubprocessHandler):
         def _popen(self, args: tuple, env: dict[str, str]) -> Any:
-            start = _fork if warm else _spawn
-            pid = start(args, env, events_fd)
+            pid = _fork(args, env, restore) if warm else _spawn(args, env)
             rank, attempt = int(env["RANK"]), int(env[worker.ATTEMPT_VARIABLE])
             return RankProcess(pid, rank, attempt, tell)
 
+    def restore() -> None:
+        """A rank that starts agents itself finds torch as it is."""
+        api.get_subprocess_handler, api.SubprocessContext._close = of_torch  # type: ignore[method-assign]
+        rendezvous.agent_forks = False
+
+    rendezvous.agent_forks = warm
     # torchrun makes its workers through this name.
     api.get_subprocess_handler = RankHandler  # type: ignore[assignment]
     api.SubprocessContext._close = close_soon  # type: ignore[assignment, method-assign]
@@ -113,13 +120,13 @@ def main(arguments: list[str], events_fd: int, warm: bool) -> int:
     return 0
 
 
-def _spawn(args: tuple, env: dict[str, str], events_fd: int) -> int:
+def _spawn(args: tuple, env: dict[str, str]) -> int:
     process = subprocess.Popen(args, env=env, start_new_session=True)
     process.returncode = 0  # RankProcess reaps it; Popen must not
     return process.pid
 
 
-def _fork(args: tuple, env: dict[str, str], events_fd: int) -> int:
+def _fork(args: tuple, env: dict[str, str], restore: Callable[[], None]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -127,8 +134,9 @@ def _fork(args: tuple, env: dict[str, str], events_fd: int) -> int:
         return pid
     try:
         os.setsid()
+        restore()
         _become_new_process(env)
-        _close_inherited_files()
+        worker.close_files_but()
         separator = args.index(worker.__file__)
         worker.main([str(a) for a in args[separator + 1 :]])
     except BaseException:
@@ -153,10 +161,6 @@ def _become_new_process(env: dict[str, str]) -> None:
     if threads != torch.get_num_threads():  # even setting the same number starts threads
         torch.set_num_threads(threads)
     torch.distributed.set_debug_level_from_env()
-
-
-def _close_inherited_files() -> None:
-    os.closerange(3, max(map(int, os.listdir("/proc/self/fd"))) + 1)
 
 
 if __name__ == "__main__":

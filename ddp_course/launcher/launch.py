@@ -98,7 +98,9 @@ class View(Protocol):
 def start(options: Options, view: View | None, warm: bool | None = None) -> Run:
     """Run `options` and wait for the end, showing it in `view`. Raises LaunchError only where nothing started."""
     options.check()
-    warm = (client.can_fork() if warm is None else warm) and not options.nodes.hosts  # a host is entered by a program
+    # A host is entered by a program; and a store that other machines reach runs in a thread of the agent.
+    apart = bool(options.nodes.hosts) or not options.nodes.on_loopback
+    warm = (client.can_fork() if warm is None else warm) and not apart
     with Interrupts() as interrupts:
         folder = RunFolder()
         try:

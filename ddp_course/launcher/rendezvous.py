@@ -9,6 +9,7 @@ found by the next one, and its number, the same on every node, in the environmen
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -26,10 +27,12 @@ from torch.distributed.elastic.rendezvous import (
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend, create_backend
 from torch.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
 
+from ddp_course.launcher import worker
 from ddp_course.launcher.nodes import C10D_PORT, HERE, STATIC_PORT, is_loopback
 from ddp_course.launcher.options import RENDEZVOUS
 from ddp_course.launcher.worker import ATTEMPT_VARIABLE, FOLDER_VARIABLE
 
+agent_forks = False  # set by an agent that forks its ranks: no thread may run in it
 _LOOK_AGAIN = 0.05  # seconds; torchrun's second spares a store that thousands of nodes share
 
 
@@ -177,14 +180,35 @@ def _serve(host: str, port: int, timeout: timedelta) -> TCPStore:
         return TCPStore(host, port, is_master=True, timeout=timeout, wait_for_workers=False, multi_tenant=True)
     listener = socket.create_server((HERE, port), backlog=128)
     port = listener.getsockname()[1]
-    return TCPStore(
-        HERE,
-        port,
-        is_master=True,
-        timeout=timeout,
-        wait_for_workers=False,
-        master_listen_fd=listener.detach(),
-    )
+    if not agent_forks:
+        return _serve_at(listener, timeout)
+    _serve_in_child(listener, timeout)
+    return _connect(HERE, port, timeout)
+
+
+def _serve_at(listener: socket.socket, timeout: timedelta) -> TCPStore:
+    port, fd = listener.getsockname()[1], listener.detach()
+    return TCPStore(HERE, port, is_master=True, timeout=timeout, wait_for_workers=False, master_listen_fd=fd)
+
+
+def _serve_in_child(listener: socket.socket, timeout: timedelta) -> None:
+    """A process of its own for the store, which ends with this one.
+
+    A store serves from a thread, which asks for the name of whoever connects. A rank that is forked while that
+    thread holds the C library's lock for this waits for it forever when it looks up a name itself.
+    """
+    agent = os.getpid()
+    if os.fork():
+        listener.close()
+        return
+    try:
+        worker.die_with_parent()
+        worker.close_files_but(listener.fileno())
+        store = _serve_at(listener, timeout)
+        while store and os.getppid() == agent:
+            signal.pause()
+    finally:
+        os._exit(1)
 
 
 def _create(parameters: RendezvousParameters) -> RendezvousHandler:

@@ -76,6 +76,13 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def close_files_but(*kept: int) -> None:
+    """Close what a forked process has inherited (Linux), but for stdin, stdout, stderr and `kept`."""
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        if fd > 2 and fd not in kept:
+            os.closerange(fd, fd + 1)  # without an error for the one that listed them
+
+
 def _redirect(files: RankFiles) -> None:
     for name, fd, kind in (("stdout", 1, "out"), ("stderr", 2, "err")):
         target = os.open(files(kind), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

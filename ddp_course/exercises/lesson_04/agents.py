@@ -33,11 +33,7 @@ def parse(words: Sequence[str]) -> Any:
 def start(lines: Sequence[Sequence[str]]) -> list[BaseException]:
     """Start an agent for each line, the words after `torchrun`, and wait for all. Returns what they raised."""
     from torch.distributed import run
-    from torch.distributed.elastic.multiprocessing import api
-    from torch.distributed.elastic.multiprocessing.subprocess_handler import get_subprocess_handler
 
-    # This rank was forked by the course's own agent, which starts ranks in its own way.
-    api.get_subprocess_handler = get_subprocess_handler
     raised: list[BaseException] = []
 
     def agent(parsed: Any) -> None:
