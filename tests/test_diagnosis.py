@@ -252,6 +252,23 @@ def test_collectives_that_gloo_lets_pass_are_a_warning(capsys: pytest.CaptureFix
     assert str(found).startswith("⚠") and str(found) in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_collective_more_on_one_rank_that_meets_ddps(rank: int) -> None:
+    """gloo aborts a rank, and which one says nothing of whose fault it is."""
+    found = diagnosis("extra_call", str(rank))
+    assert (found.kind, found.culprits, found.victims) == (
+        "mismatched_collectives",
+        [rank],
+        [r for r in ALL if r != rank],
+    )
+    assert found.line == marked("extra_call", "all_reduce(loss") and "took different ways" in found.explanation
+    of_two = diagnosis("extra_call", str(rank), ranks=2)
+    assert (of_two.kind, of_two.culprits, of_two.victims) == ("mismatched_collectives", [0, 1], [])
+    for line in (marked("extra_call", "all_reduce(loss"), marked("extra_call", "loss.backward()")):
+        assert f"at line {line}" in of_two.headline
+    assert "nothing wrong" not in str(of_two)
+
+
 def test_other_shapes_that_fail_are_named_as_such() -> None:
     found = diagnosis("shapes_differ")
     assert (found.kind, found.cause, found.culprits) == ("mismatched_collectives", "other_shapes", [1])

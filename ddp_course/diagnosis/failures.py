@@ -6,7 +6,7 @@ import re
 import signal
 from dataclasses import dataclass
 
-from ddp_course.diagnosis import causes
+from ddp_course.diagnosis import causes, waiting
 from ddp_course.diagnosis.block import Diagnosis
 from ddp_course.diagnosis.causes import Found
 from ddp_course.diagnosis.code import main_thread, shown, source, trace
@@ -67,6 +67,8 @@ def diagnose(run: Run, ends: list[End]) -> Diagnosis:
     ranks = [end.rank for end in culprits]
     victims = [end.rank for end in ends if end.status not in ("failed", "done")]
     story = _story(shown_end, ends)
+    if story.found.kind == "mismatched_collectives" and (said := waiting.met_another(run, ends)):
+        return said
     place = shown_end.place
     known = bool(story.found.why)
     return Diagnosis(

@@ -113,6 +113,20 @@ def said(mismatch: Mismatch) -> str:
     return "; ".join(result)
 
 
+def met_another(run: Run, ends: list[End]) -> Diagnosis | None:
+    """gloo ended a rank because what came was of another call than the rank's own: the fault lies with the ranks that
+    are at another line than most. None where all are at the same."""
+    seen = views(ends, collectives.load_all((end.rank, end.attempt) for end in ends))
+    lines: dict[Frame | None, list[View]] = {}
+    for one in seen:
+        lines.setdefault(one.place and one.place._replace(name=""), []).append(one)
+    camps = sorted(lines.values(), key=len, reverse=True)
+    if len(camps) == 1:
+        return None
+    most = camps.pop(0) if len(camps[0]) > len(camps[1]) else []
+    return _block(run, "mismatched_collectives", most, [one for camp in camps for one in camp], causes.by_wait([]))
+
+
 def _at(one: View, call: Call) -> View:
     """The rank at that call, where it has gone on since."""
     own = learners(one.frames)

@@ -30,7 +30,7 @@ def is_library(file: str) -> bool:
     return (
         "site-packages" in parts
         or "dist-packages" in parts
-        or file.startswith((_PACKAGE, "<frozen", *_STDLIB))
+        or file.startswith((_PACKAGE, "<frozen", "<string>", *_STDLIB))  # <string>: python -c, which starts a server
         or not file
     )
 
