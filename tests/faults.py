@@ -107,15 +107,20 @@ class Scene:
     def _watch(self) -> None:
         while self._watching:
             try:
-                family = self.kernel.family()
-                servers = [p for p in family if "ddp_course.launcher.server" in " ".join(p.cmdline())]
-                self.sessions |= sessions(family) - {os.getsid(p.pid) for p in servers} - {os.getsid(self.kernel.pid)}
+                self.sessions |= sessions(self.kernel.family()) - {os.getsid(self.kernel.pid)}
             except (psutil.Error, ProcessLookupError):
                 pass
             time.sleep(0.03)
 
     def servers(self) -> list[psutil.Process]:
-        return [p for p in self.kernel.family() if "ddp_course.launcher.server" in " ".join(p.cmdline())]
+        """The kernel's own children. Agents and ranks that a server has forked have its command line too."""
+        children = psutil.Process(self.kernel.pid).children()
+        living = [p for p in children if p.status() != psutil.STATUS_ZOMBIE]
+        return [p for p in living if "ddp_course.launcher.server" in " ".join(p.cmdline())]
+
+    def left(self) -> list[int]:
+        """What still lives of the runs. The servers may: they stay for the next run."""
+        return alive_in(self.sessions - sessions(self.servers()))
 
     def started(self, ranks: int) -> list[tuple[int, int]]:
         """(pid, agent's pid) of each rank, once all have started."""
@@ -178,9 +183,8 @@ def _noticed(scene: Scene, began: float, timeout: float) -> float:
 
 
 def _look_at_processes(scene: Scene, outcome: Outcome, ended: float) -> None:
-    while alive_in(scene.sessions) and time.time() - ended < 5:
+    while (alive := scene.left()) and time.time() - ended < 5:
         time.sleep(0.02)
-    alive = alive_in(scene.sessions)
     outcome.gone = time.time() - ended
     outcome.left = len(alive)
     if outcome.left:
