@@ -199,7 +199,10 @@ def scaling_model() -> Control:
         from ddp_course.pictures.scaling import GPUS
 
         head = f"{'GPUs':20}" + "".join(f"{n:>7,}" for n in GPUS)
-        rows = [f"{name:20}" + "".join(f"{v:>7.0%}" for v in row) for name, row in curves(**values).items()]
+        rows = [
+            f"{name:20}" + "".join(f"{v:>7.0%}" if v >= 0.095 else f"{v:>7.1%}" for v in row)
+            for name, row in curves(**values).items()
+        ]
         return "\n".join([head, *rows])
 
     def draw(**values: float) -> Picture:

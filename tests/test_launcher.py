@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import threading
@@ -270,6 +271,15 @@ def test_an_unwritable_folder_is_refused() -> None:
     with pytest.raises(LaunchError, match="Cannot write in"):
         launch(script(ALL_REDUCE))
     assert sorted(os.listdir()) == [".ddp_course", "train.py"]
+
+
+def test_a_run_is_read_like_before_when_its_folder_has_gone() -> None:
+    first = launch(
+        script("import sys\nfrom ddp_course import report\nreport(x=3)\nprint('said')\nprint('so', file=sys.stderr)\n")
+    )
+    shutil.rmtree(first.folder)
+    rank = first.ranks[0]
+    assert (first.reports, rank.stdout, rank.stderr) == ([{"rank": 0, "x": 3}], "said\n", "so\n")
 
 
 def test_long_output_is_cut_in_the_middle_and_kept_whole_on_disk() -> None:

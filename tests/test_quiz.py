@@ -157,3 +157,24 @@ def test_without_widgets_the_text_is_all(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(__import__("sys").modules, "ddp_course.exercises.quiz_widget", None)
     assert list(quiz("02")._repr_mimebundle_()) == ["text/plain"]
     assert isinstance(quiz("02"), Quiz)
+
+
+def test_of_several_letters_each_gets_its_mark(capsys: pytest.CaptureFixture[str]) -> None:
+    question = Question(
+        "Which are even?",
+        tuple(Option(str(n), f"{n} is {'even' if n % 2 == 0 else 'odd'} indeed") for n in (1, 2, 3, 4)),
+        "bd",
+        choose_all=True,
+    )
+    assert explain(question, "bd").startswith("✓ b · 2 is even")
+    assert explain(question, "ab").splitlines() == [
+        "✗ not all of it:",
+        "  ✗ a · 1 is odd indeed",
+        "  ✓ b · 2 is even indeed",
+    ]
+    asked = Quiz("quiz", "quiz:test:{}", [question])
+    asked.answer(1, "b", "d")
+    asked.answer("bd")
+    assert capsys.readouterr().out.count("✓ b") == 2
+    with pytest.raises(LaunchError, match="questions 1 to 1; there is no first"):
+        asked.answer("first", "b")

@@ -43,16 +43,16 @@ class Quiz:
         self._call, self._key, self._questions = call, key, questions
         self._answered = False
 
-    def answer(self, number: int | str, letters: str | None = None) -> None:
-        """Answer question `number` with a letter, or several ("ac") where all are asked for.
+    def answer(self, number: int | str, *letters: str) -> None:
+        """Answer question `number` with a letter, or several ("ac", or "a", "c") where all are asked for.
 
         With one question the letters alone will do. Prints the explanation of every option chosen.
         """
-        if letters is None:
-            number, letters = 1, str(number)
-        if not 1 <= int(number) <= len(self._questions):
+        if not letters:
+            number, letters = 1, (str(number),)
+        if str(number) not in map(str, range(1, len(self._questions) + 1)):
             raise LaunchError(f"{self._call} has questions 1 to {len(self._questions)}; there is no {number}.")
-        print(self._feedback(int(number), letters))
+        print(self._feedback(int(number), "".join(map(str, letters))))
 
     def answer_all(self, answers: str) -> None:
         """Answer every question, one letter each, or groups with blanks between them where several are right."""
@@ -106,6 +106,8 @@ def explain(question: Question, chosen: str) -> str:
     """What a learner reads after choosing: ✓ or ✗, and why, for each option chosen."""
     mark = "✓" if chosen == question.right else "✗"
     lines = [f"{letter} · {question.options[question.letters.index(letter)].why}" for letter in chosen]
+    if len(chosen) > 1 and mark == "✗":  # which of them were right
+        lines = ["not all of it:", *(f"{'✓' if line[0] in question.right else '✗'} {line}" for line in lines)]
     if question.choose_all and mark == "✗" and set(chosen) < set(question.right):
         lines.append("Right as far as it goes; not all of them are chosen yet.")
     return f"{mark} " + "\n  ".join(lines)

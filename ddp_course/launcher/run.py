@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LaunchError", "Rank", "Reports", "Run"]
 
+_KEPT = {"out": 1 << 20, "err": 1 << 20, "reports": 16 << 20}  # bytes of a file that are kept in memory
+
 
 @dataclass
 class Attempt:
@@ -65,10 +67,12 @@ class Attempt:
             return self._kept.get(kind, b"").decode(errors="replace")
 
     def close(self) -> None:
-        """The run has ended: close the files. Of one that was deleted the first MiB is kept in memory."""
-        for kind, tail in self._tails.items():
-            if tail.size() and not self.path(kind).exists():
-                self._kept[kind] = tail.read(0, 1 << 20)
+        """The run has ended: close the files. Their beginning is kept in memory, for when the folder is deleted."""
+        for kind, most in _KEPT.items():
+            tail = self.tail(kind)
+            if tail.size():
+                self._kept[kind] = tail.read(0, most)
+        for tail in self._tails.values():
             tail.close()
         self._tails.clear()
 

@@ -33,8 +33,8 @@ def job(nnodes: int = 2, nproc_per_node: int = 2) -> Picture:
             _box(axes, x, 0.2, _WIDTH, 0.75, COLOURS[rank % 8], f"RANK {rank}\nLOCAL_RANK {local_rank}")
             start = {"arrowstyle": "->", "color": DARK}
             axes.annotate("", (x + _WIDTH / 2, 0.97), (middle, 1.43), arrowprops=start)
-    _box(axes, centre - 2, 3.1, 4, 0.55, "#e4e4e4", "store at MASTER_ADDR:MASTER_PORT")
-    axes.set(xlim=(-0.1, 2 * centre + 0.1), ylim=(-0.1, 3.75), aspect="equal")
+    _box(axes, centre - 2, 3.1, 4, 0.75, "#e4e4e4", "store at MASTER_ADDR:MASTER_PORT\n(served on node 0)")
+    axes.set(xlim=(-0.1, 2 * centre + 0.1), ylim=(-0.1, 3.95), aspect="equal")
     return picture
 
 
