@@ -13,6 +13,7 @@ from ddp_course.exercises.base import Call, Case, Exercise
 from ddp_course.exercises.compare import show
 
 _FIRST = (NODES[0], "10.0.0.1")
+_LONG = {"t": "time", "N": "nodes", "n": "ntasks", "G": "gpus", "c": "cpus-per-task"}
 
 
 class SbatchScript(Exercise):
@@ -27,7 +28,7 @@ class SbatchScript(Exercise):
     stub = '''\
 def sbatch_script(nodes, gpus):
     """Returns the text of a job script for sbatch: one training run of train.py over that many nodes, with
-    a rank on each of the gpus GPUs of each node.
+    a rank on each of the gpus GPUs of each node, and a time limit.
     """
     raise NotImplementedError
 '''
@@ -54,12 +55,18 @@ def sbatch_script(nodes, gpus):
         from ddp_course.exercises.ranks import plain
 
         script = plain(answer.sbatch_script(case["nodes"], case["gpus"]))
-        return {"rehearsed": asdict(rehearse(script))} if isinstance(script, str) else {"returned": script}
+        return {"rehearsed": asdict(rehearse(_long(script)))} if isinstance(script, str) else {"returned": script}
 
     def judge(self, case: Case, expected: Any, seen: list[Any], calls: list[list[Call]]) -> str | None:
         if "returned" in seen[0]:
             return f"expected the script as text   you returned {show(seen[0]['returned'])}"
         return _wrong(Rehearsal(**seen[0]["rehearsed"]), case["nodes"], case["gpus"])
+
+
+def _long(script: str) -> str:
+    """The script with sbatch's short options, -t 10 and -t10, written out as --time=10."""
+    short = re.compile(rf"(?<=\s)-([{''.join(_LONG)}])\s*(?=\S)")
+    return re.sub("^#SBATCH.*", lambda line: short.sub(lambda o: f"--{_LONG[o[1]]}=", line[0]), script, flags=re.M)
 
 
 def _wrong(job: Rehearsal, nodes: int, gpus: int) -> str | None:
@@ -79,14 +86,16 @@ def _wrong(job: Rehearsal, nodes: int, gpus: int) -> str | None:
         return f"{len(where)} agents are started on {len(set(where))} nodes. Each node has one, which starts its ranks."
     if all("train.py" not in agent["words"] for agent in agents):
         return "torchrun is started without train.py."
-    return _agents([_words(agent) for agent in agents], nodes, gpus)
+    if wrong := _agents([_words(agent) for agent in agents], nodes, gpus):
+        return wrong
+    if "time" not in job.options:
+        return "without --time the job gets whatever limit the partition has. Say how long you need."
+    return None
 
 
 def _asked(options: dict[str, str], nodes: int, gpus: int) -> str | None:
     if options.get("nodes", "1") != str(nodes):
         return f"the script asks for {options.get('nodes', '1 (no --nodes)')} nodes; the job has {nodes}."
-    if "time" not in options:
-        return "without --time the job gets whatever limit the partition has. Say how long you need."
     total = next((options[name] for name in ("gpus", "gpus-per-node", "gres", "gpus-per-task") if name in options), "0")
     count = int(number.group()) if (number := re.search(r"\d+$", total)) else 0
     each = count / nodes if "gpus" in options else count
@@ -111,7 +120,8 @@ def _words(agent: dict[str, Any]) -> dict[str, str]:
 def _agents(agents: list[dict[str, str]], nodes: int, gpus: int) -> str | None:
     ranks = {agent.get("nproc-per-node", "1") for agent in agents}
     if not ranks <= {str(gpus), "gpu", "auto"}:
-        return f"each agent starts {ranks.pop()} ranks; a node has {gpus} GPUs."
+        many = ranks.pop()
+        return f"each agent starts {many} rank{'s' * (many != '1')}; a node has {gpus} GPUs."
     if nodes == 1:
         return None
     sizes = {agent.get("nnodes", "1") for agent in agents}
@@ -126,14 +136,21 @@ def _agents(agents: list[dict[str, str]], nodes: int, gpus: int) -> str | None:
         return "with --master-addr each agent needs a --node-rank of its own, from 0; SLURM numbers the nodes too."
     if not static and any(agent.get("rdzv-backend") != "c10d" for agent in agents):
         return "without --rdzv-backend=c10d torchrun takes the static one, which wants a --node-rank on each node."
-    return _endpoint([agent.get("master-addr" if static else "rdzv-endpoint", "") for agent in agents])
+    if static:
+        return _endpoint([f"{agent.get('master-addr', '')}:{agent.get('master-port', 29500)}" for agent in agents])
+    return _endpoint([agent.get("rdzv-endpoint", "localhost:29400") for agent in agents])
 
 
 def _endpoint(given: list[str]) -> str | None:
     hosts = [endpoint.rpartition(":")[0] if re.search(r":\d+$", endpoint) else endpoint for endpoint in given]
     if len(set(given)) > 1:
         return f"the agents do not agree where to meet: {', '.join(given)}.\nWho works out the name, and how often?"
-    if hosts[0] in ("", "localhost", "127.0.0.1"):
+    if not hosts[0]:
+        return (
+            f"the endpoint is {show(given[0])}: a variable is empty there.\n"
+            "A shell that srun starts, as bash -c, knows those variables only that the script exports."
+        )
+    if hosts[0] in ("localhost", "127.0.0.1"):
         return f"the endpoint is {show(given[0])}: each agent looks for the others on its own node."
     if "[" in hosts[0]:
         return (
@@ -142,4 +159,8 @@ def _endpoint(given: list[str]) -> str | None:
         )
     if hosts[0] not in _FIRST:
         return f"the endpoint is {show(given[0])}; the nodes are {', '.join(NODES[: len(given)])}."
+    if given[0].endswith(":0"):
+        return (
+            f"the endpoint is {show(given[0])}: port 0 means any that is free, and each agent would choose another one."
+        )
     return None
