@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import socket
 import tempfile
 import threading
 import time
@@ -28,14 +29,17 @@ import json, os, pathlib, signal, sys, time
 
 folder = pathlib.Path(__file__).parent
 job = json.loads((folder / "job.json").read_text())
+if job["ends"].get(os.environ.get("RANK")) == "ignores SIGTERM":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 environment = {name: os.environ.get(name) for name in job["names"]}
 (folder / f"{os.getpid()}.part").write_text(json.dumps(environment))
 (folder / f"{os.getpid()}.part").rename(folder / f"{os.getpid()}.rank")
-deadline = time.monotonic() + 2
-while len(list(folder.glob("*.rank"))) < job["nproc"] and time.monotonic() < deadline:
+deadline = time.monotonic() + 2.5
+while (here := len(list(folder.glob("*.rank")))) < job["nproc"] and time.monotonic() < deadline:
     time.sleep(0.005)
+(folder / f"{os.getpid()}.met").write_text(str(here))
 how = job["ends"].get(environment["RANK"], 0)
-if how == "stays":
+if how in ("stays", "ignores SIGTERM"):
     time.sleep(60)
 elif how == "all_reduce":  # over bare sockets: it takes each rank a second or more to import torch
     import socket
@@ -73,7 +77,7 @@ class OwnLauncher(Exercise):
     lesson, section = "04", 1
     title = "your own torchrun"
     minutes, difficulty = 12, 2
-    tested = "2 to 4 processes of its own: all-reduce, failures passed on, nothing left behind"
+    tested = "which starts 3 and 4 of its own: all-reduce, failures passed on, nothing left behind, no fixed port"
     worlds = (1,)
     patience = 4.0
     stub = '''\
@@ -89,7 +93,7 @@ def my_torchrun(script, nproc):
 
     Each has RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment.
     Returns 0 once every rank has ended with exit code 0. As soon as a rank ends with another one, it ends
-    the others, and returns that code. No process is left, whatever the ranks do.
+    the others, and returns that code. No process is left, whatever the ranks do. Several launches can run at once.
     """
     raise NotImplementedError
 '''
@@ -103,17 +107,20 @@ def my_torchrun(script, nproc):
 
     def __init__(self) -> None:
         self._failed = False
+        self._port = 0  # of the launch before
 
     def cases(self, pick: random.Random, world: int) -> list[Case]:
         code = pick.randint(3, 90)
         many, bad = pick.randint(3, 4), pick.randint(1, 2)
+        # Whoever waits in order, up or down, waits for another rank than rank 1; and for the last one at the end.
+        deaf = {"1": code, str(many - 1): "ignores SIGTERM"}
         hang, all_reduce = ({str(rank): how for rank in range(many)} for how in ("stays", "all_reduce"))
         return [
             {"nproc": many, "ends": {}, "what": f"starting {many}, which end well"},
             {
                 "nproc": many,
-                "ends": hang | {"2": code},
-                "what": f"starting {many}; rank 2 exits with {code}, the others hang",
+                "ends": hang | deaf,
+                "what": f"starting {many}; rank 1 exits with {code}, the others hang, rank {many - 1} ignores SIGTERM",
             },
             {
                 "nproc": 3,
@@ -125,7 +132,12 @@ def my_torchrun(script, nproc):
                 "ends": hang | {"0": -9},
                 "what": f"starting {many}; rank 0 is ended by SIGKILL, the others hang",
             },
-            {"nproc": many, "ends": all_reduce, "what": f"starting {many}, which all-reduce"},
+            {
+                "nproc": many,
+                "ends": all_reduce,
+                "beside": True,
+                "what": f"starting {many}, which all-reduce, beside a launch that still runs",
+            },
         ]
 
     def expected(self, case: Case, rank: int) -> Any:
@@ -148,15 +160,21 @@ def my_torchrun(script, nproc):
             job = {"names": _NAMES, "nproc": case["nproc"], "ends": case["ends"]}
             (folder / "job.json").write_text(json.dumps(job))
             (folder / "rank.py").write_text(_RANK)
-            with _watching(folder, case) as late:
+            taken = self._port if "beside" in case else 0
+            with _listening(taken), _watching(folder, case) as late:
                 returned = plain(answer.my_torchrun(str(folder / "rank.py"), case["nproc"]))
             time.sleep(0.1)  # a process that was just killed may take a moment to go
             left = {pid: _state(psutil, pid) for pid in _ranks(folder) if psutil.pid_exists(pid)}
             for pid in left:
                 _kill(psutil, pid)
+            ranks = list(_ranks(folder).values())
+            port = str(ranks[0]["MASTER_PORT"]) if ranks else ""
+            self._port = int(port) if port.isdecimal() else 0
             return {
                 "returned": returned,
-                "ranks": list(_ranks(folder).values()),
+                "ranks": ranks,
+                "met": [int(path.read_text() or 0) for path in folder.glob("*.met")],
+                "taken": taken,
                 "sums": [float(path.read_text()) for path in sorted(folder.glob("*.sum"))],
                 "left": sorted(left.values()),
                 "late": list(late),
@@ -164,13 +182,19 @@ def my_torchrun(script, nproc):
 
     def judge(self, case: Case, expected: Any, seen: list[Any], calls: list[list[Call]]) -> str | None:
         one = seen[0]
+        if 1 in one["met"] and len(one["ranks"]) > 1:
+            return "each rank was alone: the next one starts only when the last has ended. Start all, then wait."
         if wrong := _environment(case, one["ranks"]):
             return wrong
+        if one["taken"] and str(one["taken"]) == one["ranks"][0]["MASTER_PORT"]:
+            return f"MASTER_PORT is {one['taken']} again, which another launch uses. Who knows a port that is free now?"
         codes = [how for how in case["ends"].values() if isinstance(how, int)]
         if one["late"]:
-            return _late(one["late"], codes)
+            return _late(case, one["late"], codes)
         if wrong := _returned(one["returned"], codes):
             return wrong
+        if one["left"].count("running") == 1 and "ignores SIGTERM" in case["ends"].values():
+            return f"my_torchrun has returned, and the last rank still runs: {_DEAF}"
         if "running" in one["left"]:
             many = one["left"].count("running")
             return f"my_torchrun has returned, and {many} of its processes still run{'s' * (many == 1)}."
@@ -207,10 +231,18 @@ def _environment(case: Case, ranks: list[dict[str, str | None]]) -> str | None:
     return None
 
 
-def _late(late: list[int], codes: list[int]) -> str:
+_DEAF = "it ignores SIGTERM, which terminate() sends. Nothing can ignore kill()."
+
+
+def _late(case: Case, late: list[int], codes: list[int]) -> str:
     who = f"{rank_list(late)} still ran"
     if not any(codes):
         return f"{who} after {_ENOUGH:g} seconds: the ranks did not find each other, or you waited for something else."
+    if [case["ends"].get(str(rank)) for rank in late] == ["ignores SIGTERM"]:
+        return f"a rank had failed, and {who} after {_ENOUGH:g} seconds: {_DEAF}"
+    if min(codes) < 0:
+        text = f"a signal had ended a rank, and {who} {_PATIENCE} seconds later."
+        return f"{text}\nIts exit code is {min(codes)}: that is not 0, and not above 0 either."
     text = f"a rank had failed, and {who} {_PATIENCE} seconds later."
     return f"{text}\nWhile you wait for one rank, who looks at the others?"
 
@@ -246,6 +278,17 @@ def _no_rank() -> Iterator[None]:
 
 
 @contextmanager
+def _listening(port: int) -> Iterator[None]:
+    """Meanwhile the port is taken, as by a launch that still runs; 0 for any."""
+    try:
+        listener = socket.create_server(("", port))
+    except (OSError, OverflowError):  # another program has it by now, or it is no port
+        listener = socket.create_server(("", 0))
+    with listener:
+        yield
+
+
+@contextmanager
 def _watching(folder: Path, case: Case) -> Iterator[list[int]]:
     """End ranks that stay too long meanwhile, so that no answer waits for ever; the list has their numbers."""
     import psutil
@@ -258,10 +301,11 @@ def _watching(folder: Path, case: Case) -> Iterator[list[int]]:
             now = time.monotonic()
             ranks = _ranks(folder)
             running = [pid for pid in ranks if _state(psutil, pid) == "running"]
-            ends = {rank: how for rank, how in case["ends"].items() if how not in (0, "stays", "all_reduce")}
+            ends = {rank for rank, how in case["ends"].items() if isinstance(how, int) and how}
+            deaf = all(case["ends"].get(ranks[pid]["RANK"]) == "ignores SIGTERM" for pid in running)
             if not failed and any(ranks[pid]["RANK"] in ends for pid in ranks if pid not in running):
                 failed = now
-            if (failed and now > failed + _PATIENCE) or now > begin + _ENOUGH:
+            if (failed and not deaf and now > failed + _PATIENCE) or now > begin + _ENOUGH:
                 late.extend(sorted(int(ranks[pid]["RANK"] or 0) for pid in running))
                 for pid in running:
                     _kill(psutil, pid)

@@ -22,5 +22,5 @@ def my_torchrun(script, nproc):
         if code and not first:
             first = code
             for process in ranks:
-                process.terminate()
+                process.kill()
     return first

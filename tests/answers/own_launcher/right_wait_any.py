@@ -23,6 +23,6 @@ def my_torchrun(script, nproc):
         return 0
     finally:
         for pid in alive:
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGKILL)
         for pid in alive:
             os.waitpid(pid, 0)
