@@ -78,7 +78,8 @@ def train(path, steps, take_step):
 
     take_step(state) makes one step, on all ranks together: it changes state["weight"] and counts up state["step"].
     A rank may be killed as any step begins; then all ranks are started anew, and no finished step is made twice.
-    Only rank 0 writes, to path. Returns the state after `steps` steps.
+    Only rank 0 writes, to path, and no kill may find half a file there: a second file is written, then renamed with
+    os.replace. Returns the state after `steps` steps.
     """
     raise NotImplementedError
 '''
@@ -104,7 +105,7 @@ def train(path, steps, take_step):
         from ddp_course.exercises.ranks import plain
 
         watch = Watch(case, rank, kill=tuple(case["kill"]))
-        if watch.wrote_in_place:
+        if watch.unreadable:
             return {"state": None, **watch.seen()}
 
         def take_step(state: dict[str, Any]) -> None:
@@ -120,13 +121,11 @@ def train(path, steps, take_step):
         return {"state": plain(state), **watch.seen()}
 
     def judge(self, case: Case, expected: Any, seen: list[Any], calls: list[list[Call]]) -> str | None:
-        if seen[0]["in_place"]:
-            return IN_PLACE
         if wrong := several_writers(seen) or wrong_start(seen, [case["kill"][1]]):
             return wrong
         if wrong := compare(expected, [one["state"] for one in seen]):
             return f"the state at the end: {wrong}"
-        return None
+        return IN_PLACE if seen[0]["in_place"] else None
 
 
 IN_PLACE = (

@@ -34,9 +34,10 @@ class Watch:
         return {"starts": starts, "saved": bool(self._notes("saved")), "in_place": bool(self._notes("in place"))}
 
     @property
-    def wrote_in_place(self) -> bool:
-        """Whether rank 0 has found the snapshot written into, instead of replaced."""
-        return (self._folder / "in place 0").exists()
+    def unreadable(self) -> bool:
+        """Whether a start would only stumble over what is judged already: half a file, or that of several writers."""
+        half = (self._folder / "in place 0").exists() and (self._folder / "killed saving").exists()
+        return half or any(path.name != "saved 0" for path in self._folder.glob("saved *"))
 
     def step(self, number: int) -> None:
         """A step begins, on all ranks: what was saved after the last one is on the disk by now."""

@@ -38,10 +38,11 @@ import torch.nn.functional as F
 def train(model, optimizer, path, steps, batch):
     """Called on every rank, in each start, with a new model (wrapped in DDP, with dropout) and a new AdamW.
 
-    batch(step) gives this rank's (inputs, targets); call it once as step begins, for 0 … steps − 1. A step: F.mse_loss,
-    backward, optimizer.step(). A rank may be killed at any moment, also while a snapshot is written; then all ranks
-    are started anew. The model ends with the weights of a run that was never killed, and no step that has a whole
-    snapshot is made twice. Only rank 0 writes, to path. Dropout draws from torch.get_rng_state().
+    batch(step) gives this rank's (inputs, targets); call it once as step begins, for 0 … steps − 1. A step:
+    optimizer.zero_grad(), F.mse_loss, backward, optimizer.step(). A rank may be killed at any moment, also while a
+    snapshot is written; then all ranks are started anew. The model ends with the weights of a run that was never
+    killed, and no step that has a whole snapshot is made twice. Only rank 0 writes, to path. Dropout draws from
+    torch.get_rng_state().
     """
     raise NotImplementedError
 '''
@@ -64,52 +65,70 @@ def train(model, optimizer, path, steps, batch):
         import torch
         import torch.distributed as dist
 
-        def run(optimizer_kept: bool = True, random_of: int | None = rank) -> dict[str, Any]:
+        def run(*lost: str, random_of: int = rank) -> dict[str, Any]:
             training = Training(case, rank)
+            initial = training.values()
+            if "zero_grad" in lost:
+                training.optimizer.zero_grad = _nothing  # type: ignore[method-assign]
             parts = [0, case["kill"][1], case["saving"], STEPS]
             for first, last in itertools.pairwise(parts):
                 training.train(first, last)
+                training.net.zero_grad()  # as in the new processes
                 states: list[Any] = [None] * case["world"]
                 dist.all_gather_object(states, torch.get_rng_state())
-                if random_of is None:
-                    torch.manual_seed(case["seed"] + rank)  # as in the new processes
+                if "random" in lost:
+                    torch.manual_seed(case["seed"] + rank)
                 else:
                     torch.set_rng_state(states[random_of])
-                if not optimizer_kept:
+                if "moments" in lost:
                     training.new_optimizer()
+                if "weights" in lost and last < STEPS:
+                    training.net.load_state_dict({name: torch.tensor(value) for name, value in initial.items()})
             return training.values()
 
         return {
             "value": run(),
             "known": [
-                [run(optimizer_kept=False), "The weights are back, but the optimizer has forgotten its moments."],
-                [run(random_of=None), "The random states are not back: dropout draws its first masks again."],
+                [run("moments"), "The weights are back, but the optimizer has forgotten its moments."],
+                [run("random"), "The random states are not back: dropout draws its first masks again."],
+                [run("moments", "random"), "The weights are back, but neither the moments nor the random states."],
+                [run("weights"), "Step, moments and random states are back, but each start has new weights."],
+                [run("zero_grad"), "Gradients add up until someone zeroes them: a step begins with zero_grad."],
                 [run(random_of=0), "Every rank goes on with rank 0's random state. Whose did each load?"],
                 [Training(case, rank).values(), "Those are the weights of step 0: no training took place."],
             ],
         }
 
     def run(self, answer: SimpleNamespace, case: Case, rank: int) -> Any:
+        import torch
+
+        from ddp_course.exercises.ranks import watching
+
         watch = Watch(case, rank, kill=tuple(case["kill"]), kill_saving=case["saving"])
         training = Training(case, rank)
-        if watch.wrote_in_place:
-            return {"weights": None, **watch.seen()}
+        if watch.unreadable:
+            return {"weights": None, "seeded": False, **watch.seen()}
 
         def batch(step: int) -> Any:
             watch.step(step)
             return training.batch(step)
 
-        with watch.saving():
+        with watch.saving(), watching(torch, "manual_seed") as seeds:
             answer.train(training.model, training.optimizer, watch.path, STEPS, batch)
-        return {"weights": training.values(), **watch.seen()}
+        return {"weights": training.values(), "seeded": bool(seeds), **watch.seen()}
 
     def judge(self, case: Case, expected: Any, seen: list[Any], calls: list[list[Call]]) -> str | None:
-        if seen[0]["in_place"]:
-            return IN_PLACE
         # A snapshot that is no file of torch.save is never cut: then there is one kill only.
         cut = max(len(one["starts"]) for one in seen) > 2
         if wrong := several_writers(seen) or wrong_start(seen, [case["kill"][1], *[case["saving"]] * cut]):
             return wrong
+        if seen[0]["in_place"]:
+            return IN_PLACE
         if wrong := compare(expected["value"], [one["weights"] for one in seen], expected["known"]):
-            return f"after {STEPS} steps and the kills, {wrong}"
+            seeded = "\nA seed starts the random numbers anew. Where they were can be read and put back."
+            return f"after {STEPS} steps and the kills, {wrong}{seeded * any(one['seeded'] for one in seen)}"
         return None
+
+
+def _nothing(set_to_none: bool = True) -> None:
+    """In the place of zero_grad: nothing is zeroed."""

@@ -1,4 +1,4 @@
-# feedback: after 8 steps and the kills, 0.
+# feedback: Step, moments and random states are back, but each start has new weights.
 import os
 
 import torch
