@@ -19,15 +19,22 @@ _QUICK = ["--monitor-interval=0.02", "--local-addr=127.0.0.1"]
 
 
 def parse(words: Sequence[str]) -> Any:
-    """torchrun's options out of the words after `torchrun`. Raises ValueError with what its parser says."""
+    """torchrun's options out of the words after `torchrun`. Raises ValueError with what its parser says.
+
+    It takes "--nnodes 2" in one word for the script's name: that is said here.
+    """
     from torch.distributed import run
 
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            return run.parse_args([*_QUICK, *words])
+            parsed = run.parse_args([*_QUICK, *words])
     except SystemExit:
         raise ValueError(said.getvalue().strip().splitlines()[-1].partition("error: ")[2]) from None
+    if parsed.training_script.startswith("-"):
+        script = parsed.training_script
+        raise ValueError(f"{script!r} is one word. Option and value are two words of the list, or one with = between")
+    return parsed
 
 
 def start(lines: Sequence[Sequence[str]]) -> list[BaseException]:

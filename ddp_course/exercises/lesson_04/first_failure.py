@@ -66,21 +66,21 @@ def first_failure(ranks):
         early = end(1, _RESET.format(port=pick.randint(30_000, 60_000)), -1)
         later = end(1, second, 2)
         return [
-            {"ranks": job(own, [ended]), "what": "reading of an exception"},
+            {"ranks": job(own, [ended]), "what": "· a job with an exception"},
             {
                 "ranks": job(own, [end(0, None, -5), ended]),
-                "what": "reading of an exception, after others had finished",
+                "what": "· a job with an exception, after others had finished",
             },
             {
                 "ranks": job(own, [closed, ended]),
-                "what": "reading of an exception, and closed connections in the same second",
+                "what": "· a job with an exception, and closed connections in the same second",
             },
-            {"ranks": job(own, [later, ended]), "what": "reading of two exceptions"},
-            {"ranks": job(end(-9, None, 0), [early, ended]), "what": "reading of SIGKILL, seen after its victims"},
-            {"ranks": job(end(-11, None, 0), [closed]), "what": "reading of a crash in native code"},
-            {"ranks": job(end(3, None, 0), [closed, ended]), "what": "reading of sys.exit(3)"},
-            {"ranks": job(end(0, None, -2), [closed, ended]), "what": "reading of a rank that left with exit code 0"},
-            {"ranks": job(end(-15, None, 3), [end(1, _TIMED_OUT, 0)]), "what": "reading of a rank that never came"},
+            {"ranks": job(own, [later, ended]), "what": "· a job with two exceptions"},
+            {"ranks": job(end(-9, None, 0), [early, ended]), "what": "· a job with SIGKILL, seen after its victims"},
+            {"ranks": job(end(-11, None, 0), [closed]), "what": "· a job with a crash in native code"},
+            {"ranks": job(end(3, None, 0), [closed, ended]), "what": "· a job with sys.exit(3)"},
+            {"ranks": job(end(0, None, -2), [closed, ended]), "what": "· a job with a rank that left with exit code 0"},
+            {"ranks": job(end(-15, None, 3), [end(1, _TIMED_OUT, 0)]), "what": "· a job with a rank that never came"},
         ]
 
     def expected(self, case: Case, rank: int) -> Any:

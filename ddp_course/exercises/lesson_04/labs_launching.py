@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-import socket
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +15,7 @@ from typing import Any
 from ddp_course.exercises.base import Call, Case, Lab, Option, Question
 from ddp_course.exercises.compare import per_rank, show
 from ddp_course.exercises.lesson_04 import agents
+from ddp_course.launcher.nodes import C10D_PORT, STATIC_PORT
 
 
 class PortInUse(Lab):
@@ -24,7 +25,7 @@ class PortInUse(Lab):
     lesson, section = "04", 1
     title = "the port is taken"
     minutes, difficulty = 5, 1
-    tested = "a run beside a run of the same line, really started"
+    tested = "a line that leaves the port to the system, really started"
     worlds = (1,)
     patience = 2.0
     options = "--nproc-per-node 1 --lab"
@@ -70,7 +71,8 @@ sys.exit(job.returncode)
 def command(script):
     """Returns the words of a command line that starts script with 2 ranks on this machine: ["torchrun", …, script].
 
-    However many runs of this line are alive, and whatever ports they have, the next one starts too.
+    The line is written once and started often: however many runs of it are alive, and whatever ports they have, the
+    next one starts too.
     """
     raise NotImplementedError
 '''
@@ -95,12 +97,10 @@ def command(script):
             lines = [plain(answer.command(str(script))) for _ in range(2)]
             if problem := _unusable(lines[1], str(script)):
                 return problem
-            taken = [_port(line[1:-1]) for line in lines]
-            with _listening(taken[0] if taken[0] == taken[1] else 0):
-                raised = agents.start([[*lines[1][1:-1], "--no-python", "sh", str(script)]])
+            if problem := _port_taken(lines):
+                return problem
+            raised = agents.start([[*lines[1][1:-1], "--no-python", "sh", str(script)]])
             started = {path.name: path.read_text().strip() for path in Path(folder).glob("[0-9]*")}
-        if raised and taken[0] == taken[1]:
-            return f"the second run of your line fails: port {taken[0]} is in use, by the first."
         if raised:
             return f"torchrun did not start it: {raised[0]}"
         if started != {"0": "2", "1": "2"}:
@@ -123,38 +123,36 @@ def _unusable(line: Any, script: str) -> str | None:
         return f"torchrun says: {error}"
     if parsed.nnodes not in ("1", "1:1"):
         return f"--nnodes={parsed.nnodes}: it would wait for another machine, for ever."
-    endpoint = parsed.rdzv_endpoint.rpartition(":")[2]
-    if parsed.rdzv_backend == "c10d" and not parsed.standalone and endpoint in ("", "29400"):
-        return "the second run finds port 29400 taken and asks to join the first one, as if it were its second node."
-    if parsed.rdzv_backend == "c10d" and not parsed.standalone and endpoint != "0":
-        return (
-            f"the second run finds port {endpoint} taken and asks to join the first one, as if it were its second node."
-        )
     return None
 
 
-def _port(options: list[str]) -> int:
+def _port_taken(lines: list[list[str]]) -> str | None:
+    """Why the second run of a line does not start beside the first."""
+    first, second = (_port(line[1:]) for line in lines)
+    if not second:
+        return None
+    if first != second:
+        return (
+            f"port {second} is chosen when the line is written. When it runs, another run may have that port.\n"
+            "Who knows then which ports are free?"
+        )
+    if agents.parse(lines[1][1:]).rdzv_backend == "c10d":
+        return (
+            f"the second run finds port {second} taken and asks to join the first one, as if it were its second node."
+        )
+    return f"the second run of your line fails: port {second} is in use, by the first."
+
+
+def _port(words: list[str]) -> int:
     """The port that a line insists on; 0 where it takes any."""
-    parsed = agents.parse([*options, "train.sh"])
-    if parsed.standalone or parsed.rdzv_backend != "static":
+    parsed = agents.parse(words)
+    if parsed.standalone:
         return 0
-    text = parsed.rdzv_endpoint.rpartition(":")[2] or parsed.master_port or 0
-    return int(text)
-
-
-@contextmanager
-def _listening(port: int) -> Iterator[None]:
-    """As a run that is alive does; a port that another program has already is taken as well."""
-    if not port:
-        yield
-        return
-    try:
-        listener = socket.create_server(("", port))
-    except OSError:
-        yield
-        return
-    with listener:
-        yield
+    if given := re.search(r":(\d+)$", parsed.rdzv_endpoint):
+        return int(given[1])
+    if parsed.rdzv_backend == "c10d":
+        return C10D_PORT
+    return STATIC_PORT if parsed.rdzv_endpoint else int(parsed.master_port or 0)
 
 
 class LocalRankArgument(Lab):
@@ -238,6 +236,7 @@ def read_options(words):
         value = {"epochs": case["epochs"], "local_rank": per_rank(list(ranks))}
         over_all = per_rank([r + case["world"] * case.get("node", 0) for r in ranks])
         known = [
+            [{"epochs": 1}, "That is the default. parse_args() reads sys.argv, unless it is given the words."],
             [{"local_rank": 0}, "That is a default, the same on every rank. Who tells each process its own number?"],
             [{"local_rank": over_all}, "That is the rank over all nodes. On a second node LOCAL_RANK starts at 0."],
             [{"local_rank": per_rank([str(r) for r in ranks])}, "A number, not its text: what is in the environment?"],
@@ -336,7 +335,7 @@ def place(gpus):
     )
 
     def cases(self, pick: random.Random, world: int) -> list[Case]:
-        numbers = [(world, 0), (0, 0), (1, 0), (world - 1, 0), (world + pick.randint(1, 4), 0), (world, 1), (1, 1)]
+        numbers = [(world + pick.randint(1, 4), 0), (world, 0), (0, 0), (1, 0), (world - 1, 0), (world, 1), (1, 1)]
         places = ("", ", on a second node")
         return [
             {"gpus": gpus, "node": node, "what": f"on {gpus} GPU{'s' * (gpus != 1)}{places[node]}"}
@@ -352,7 +351,11 @@ def place(gpus):
 
         own = each(lambda r: f"cuda:{r}")
         some = each(lambda r: f"cuda:{r}" if r < gpus else "cpu", lambda r: "nccl" if r < gpus else "gloo")
+        none = "`gpus` says how many GPUs there are, and each rank of this machine can have one."
+        if gpus == world:
+            none = "WORLD_SIZE counts the ranks of all machines." if node else "As many GPUs as ranks are enough."
         known = [
+            [["cpu", "gloo"], none],
             [own, "There are not so many GPUs."],
             [some, "Ranks on different backends never meet: they have to decide alike."],
             [each(lambda r: f"cuda:{r % max(1, gpus)}"), "Two ranks would share a GPU, which NCCL refuses."],
@@ -366,3 +369,7 @@ def place(gpus):
 
         with _second_node(case["node"] * case["world"]):
             return plain(answer.place(case["gpus"]))
+
+    def judge(self, case: Case, expected: Any, seen: list[Any], calls: list[list[Call]]) -> str | None:
+        wrong = super().judge(case, expected, seen, calls)
+        return wrong and wrong.replace("[", "(").replace("]", ")")  # tuples come back as lists

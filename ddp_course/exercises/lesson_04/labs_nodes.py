@@ -166,6 +166,8 @@ def _no_numbers(hosts: list[str], nodes: Sequence[Any]) -> str | None:
     if len({node.rdzv_id for node in nodes}) > 1:
         return "another --rdzv-id is another job."
     numbers = [int(node.node_rank) for node in nodes]
+    if nodes[0].rdzv_backend == "static" and nodes[0].rdzv_endpoint and not any(numbers):
+        return "without --rdzv-backend=c10d torchrun takes the static one, which wants a --node-rank on each node."
     if nodes[0].rdzv_backend == "static" and sorted(numbers) != list(range(len(hosts))):
         said = ", ".join(f"{host} is node {number}" for host, number in zip(hosts, numbers, strict=True))
         return f"{said}: each number from 0 to {len(hosts) - 1} is needed once."

@@ -10,6 +10,7 @@ from typing import Any
 
 from ddp_course.exercises.base import Call, Case, Lab, Option, Question
 from ddp_course.exercises.compare import show
+from ddp_course.exercises.lesson_04 import agents
 from ddp_course.launcher.launch import start
 from ddp_course.launcher.options import Options
 
@@ -86,7 +87,10 @@ def options(ranks, failures):
 
     def cases(self, pick: random.Random, world: int) -> list[Case]:
         pairs = [(2, 1), (pick.choice((1, 3)), 2)]
-        return [{"ranks": r, "failures": f, "what": f"reading options for {r} ranks and {f}"} for r, f in pairs]
+        what = "· options for {} and {}"
+        return [
+            {"ranks": r, "failures": f, "what": what.format(_many(r, "rank"), _many(f, "failure"))} for r, f in pairs
+        ]
 
     def expected(self, case: Case, rank: int) -> Any:
         return {"ranks": case["ranks"], "restarts": case["failures"]}
@@ -104,33 +108,29 @@ def options(ranks, failures):
         if "error" in found:
             return str(found["error"])
         if found["nproc"] != str(case["ranks"]):
-            return f"expected {case['ranks']} ranks   your options start {found['nproc']}"
+            return f"expected {_many(case['ranks'], 'rank')}   your options start {found['nproc']}"
         if not _survives(case, found["restarts"], failures):
             return f"after failure {found['restarts'] + 1} of {failures} there was no new start: the run has failed."
         if _survives(case, found["restarts"], failures + 1):
-            return f"it survives {failures} failures, and one more too. A run that fails for good should end."
+            return f"it survives {_many(failures, 'failure')}, and one more too. A run that fails for good should end."
         return None
 
 
 def _read(words: list[str]) -> dict[str, Any]:
     """What torchrun's own parser makes of the options."""
-    from torch.distributed.run import get_args_parser
-
-    parser = get_args_parser()
-
-    def refuse(message: str) -> None:
-        raise ValueError(message)
-
-    parser.error = refuse  # type: ignore[method-assign, assignment]
     try:
-        given = parser.parse_args([*words, _SCRIPT])
+        given = agents.parse([*words, _SCRIPT])
     except ValueError as error:
-        return {"error": f"torchrun does not take these options: {error}"}
+        return {"error": f"torchrun does not take these options: {error}."}
     if given.training_script != _SCRIPT:
         return {"error": f"{given.training_script!r} is no option. Leave out torchrun itself and the script."}
     if given.nnodes not in ("1", "1:1"):
         return {"error": f"--nnodes={given.nnodes}: this machine is one node."}
     return {"nproc": str(given.nproc_per_node), "restarts": int(given.max_restarts)}
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _survives(case: Case, restarts: int, failures: int) -> bool:

@@ -65,6 +65,8 @@ def efficiency(forward, backward, buckets):
         for full, seconds in buckets:
             busy = max(busy, full) + seconds
 
+        same = [len(buckets) * seconds for _, seconds in buckets]  # as if all were like one of them
+
         def both(seconds: float) -> dict[str, float]:
             return {"step_seconds": seconds}
 
@@ -84,6 +86,12 @@ def efficiency(forward, backward, buckets):
                 ],
                 [both(forward + busy), "The network has finished, but the backward pass has not."],
                 [both(step - forward), "The forward pass belongs to the step too."],
+                *[
+                    [both(seconds), "That is one bucket's time for each of them. They take different times."]
+                    for total in same
+                    for seconds in (compute + total, forward + max(backward, total))
+                ],
+                [{"efficiency": 100 * compute / step}, "Those are percent. The share is a number from 0 to 1."],
                 [{"efficiency": (step - compute) / step}, "That is the share in which the GPU waits."],
                 [{"efficiency": step / compute}, "That is above 1: turn the quotient around."],
                 [{"efficiency": backward / step}, "In the forward pass the GPU computes too."],

@@ -82,29 +82,40 @@ def _taken(case: Case, rank: int) -> list[int]:
 
 def _why(case: Case, given: list[Any]) -> str:
     order, step, batch, ranks = case["order"], case["step"], case["batch"], case["ranks"]
-    end = len(order) // batch * batch
+    full = len(order) // batch * batch
+    known = [
+        ([order[step * batch :][r::ranks] for r in range(ranks)], "The last batch is not full, and is dropped."),
+        *_usual(case, order[:full]),
+        *_usual(case, order),
+    ]
+    texts = [why for ids, why in known if ids == given]
+    return "\n" + texts[0] if texts else ""
+
+
+def _usual(case: Case, ids: list[int]) -> list[tuple[list[list[int]], str]]:
+    """Usual wrong answers out of these ids, each with its explanation."""
+    step, batch, ranks = case["step"], case["batch"], case["ranks"]
+    left = ids[step * batch :]
+    share, each = len(left) // ranks, batch // ranks
 
     def every(slices: Any) -> list[list[int]]:
         return [list(slices(rank)) for rank in range(ranks)]
 
-    share = (end - step * batch) // ranks
-    known = [
-        (every(lambda r: order[:end][r::ranks]), "Those are all ids of the epoch: the first steps come a second time."),
-        (every(lambda r: order[step * batch :][r::ranks]), "The last batch is not full, and is dropped."),
+    return [
+        (every(lambda r: ids[r::ranks]), "Those are all ids of the epoch: the first steps come a second time."),
         (
-            every(lambda r: order[:end][r::ranks][step * batch :]),
+            every(lambda r: ids[r::ranks][step * batch :]),
             "A rank has not taken step · batch_size ids: all ranks together have.",
         ),
-        (every(lambda r: order[:end][r::ranks][step:]), "In a step a rank takes more than one id."),
+        (every(lambda r: ids[r::ranks][step:]), "In a step a rank takes more than one id."),
+        (every(lambda r: left[batch:][r::ranks]), "One batch is left out. `step` counts the steps that are done."),
         (
-            every(lambda r: order[(step + 1) * batch : end][r::ranks]),
-            "One batch is left out. `step` counts the steps that are done.",
-        ),
-        (
-            every(lambda r: order[step * batch + r * share : step * batch + (r + 1) * share]),
+            every(lambda r: left[r * share : (r + 1) * share]),
             "Those are whole stretches of the list; ranks take turns, id by id.",
         ),
-        (every(lambda r: order[step * batch : end]), "Every rank takes all of them here."),
+        (
+            every(lambda r: [one for at, one in enumerate(left) if at % batch // each == r]),
+            "Those are stretches of each batch; ranks take turns, id by id.",
+        ),
+        (every(lambda r: left), "Every rank takes all of them here."),
     ]
-    texts = [why for ids, why in known if ids == given]
-    return "\n" + texts[0] if texts else ""

@@ -44,7 +44,7 @@ def sbatch_script(nodes, gpus):
     def cases(self, pick: random.Random, world: int) -> list[Case]:
         sizes = [(2, 4), (1, 8), (3, pick.choice((2, 6)))]
         return [
-            {"nodes": nodes, "gpus": gpus, "what": f"and a job of {nodes} node{'s' * (nodes > 1)} × {gpus} GPUs"}
+            {"nodes": nodes, "gpus": gpus, "what": f"· a job of {nodes} node{'s' * (nodes > 1)} × {gpus} GPUs"}
             for nodes, gpus in sizes
         ]
 

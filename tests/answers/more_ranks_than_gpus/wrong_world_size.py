@@ -1,4 +1,4 @@
-# feedback: on a second node
+# feedback: WORLD_SIZE counts the ranks of all machines.
 import os
 
 

@@ -1,4 +1,4 @@
-# right: asks the system for a free port each time
+# feedback: When it runs, another run may have that port.
 import socket
 
 
