@@ -317,6 +317,9 @@ FAULTS = [
     Fault("abort in a rank", "mark(); os.abort()", rank=0, kind="native_crash", culprits=[0]),
     Fault("SIGSTOP on a rank", "os.kill(os.getpid(), signal.SIGSTOP)", timeout=4, kind="hang", culprits=[1]),
     Fault("SIGKILL on the agent", action=_kill_agent(signal.SIGKILL), kind="agent_lost", culprits=[]),
+    Fault(
+        "SIGSTOP on the agent", action=_kill_agent(signal.SIGSTOP), timeout=4, seconds=9, kind="stopped", culprits=[]
+    ),
     Fault("SIGTERM on the agent", action=_kill_agent(signal.SIGTERM), kind="terminated", culprits=[]),
     Fault("SIGKILL on the server", action=_kill_server(signal.SIGKILL), kind="agent_lost", culprits=[]),
     Fault("SIGTERM on the server", action=_kill_server(signal.SIGTERM), kind="agent_lost", culprits=[]),

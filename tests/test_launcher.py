@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -255,6 +256,17 @@ def test_bad_options_are_refused_before_anything_starts(
         launch(script(ALL_REDUCE), **options)
     assert raised.value.run is None
     assert not Path(".ddp_course").exists()
+
+
+@pytest.mark.skipif(not client.can_fork(), reason="a server forks on Linux only")
+def test_a_server_that_was_stopped_is_replaced() -> None:
+    client.warm_up()
+    stopped = client._servers[True].process
+    stopped.send_signal(signal.SIGSTOP)
+    while psutil.Process(stopped.pid).status() != psutil.STATUS_STOPPED:
+        time.sleep(0.01)
+    assert launch(script("print('hello')\n")).ranks[0].stdout == "hello\n"
+    assert stopped.wait(10) == -signal.SIGKILL
 
 
 def test_missing_script_and_directory_are_refused() -> None:

@@ -196,6 +196,29 @@ def test_a_node_that_nobody_joins_is_told() -> None:
     assert "node 0 waited for the others" in run.diagnosis.headline
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"node_rank": 1, "master_addr": "no.such.host.invalid"},
+        {"rdzv_backend": "c10d", "rdzv_endpoint": "no.such.host.invalid:29400"},
+    ],
+    ids=["static", "c10d"],
+)
+def test_a_host_that_has_no_address_is_told(where: dict) -> None:
+    found = launch(script(WHO), nnodes=2, timeout=10, check=False, **where).diagnosis
+    assert found is not None and found.kind == "rendezvous_unreachable"
+    assert "a name that resolves" in found.fix.replace("\n", " ")
+
+
+def test_a_stopped_agent_is_told_with_its_node() -> None:
+    text = (
+        "import os, signal\nif os.environ['RANK'] == '1':\n    os.kill(os.getppid(), signal.SIGSTOP)\nprint('done')\n"
+    )
+    found = launch(script(text), nnodes=2, timeout=4, check=False).diagnosis
+    assert found is not None and (found.kind, found.culprits, found.victims) == ("stopped", [], [1])
+    assert "the agent of node 1 was stopped (SIGSTOP)" in found.headline
+
+
 def test_two_nodes_with_the_rank_0_fight_for_the_port() -> None:
     script(WHO)
     port = free_port()
@@ -349,7 +372,21 @@ def test_nodes_on_one_machine_divide_its_gpus(monkeypatch: pytest.MonkeyPatch) -
         ({"nnodes": 2, "rdzv_backend": "c10d", "master_port": 1}, "belong to --rdzv-backend=static"),
         ({"nnodes": 2, "rdzv_endpoint": "localhost"}, "static rendezvous needs a port"),
         ({"nnodes": 2, "return_after": 1}, "it needs --nnodes=MIN:MAX"),
-        ({"nnodes": 600, "nproc_per_node": 2}, "more than 1,024 ranks"),
+        ({"nnodes": 600, "nproc_per_node": 2}, "on each of 600 nodes: more than 1,024 ranks"),
+        ({"nnodes": "1:99999999999999999"}, "more than 10,000 nodes"),
+        ({"nnodes": 2, "node_rank": "0"}, "--node-rank='0': give a whole number"),
+        ({"node_rank": True}, "--node-rank=True: give a whole number"),
+        ({"rdzv_endpoint": 5}, "--rdzv-endpoint=5: give a text"),
+        ({"nnodes": "1:2", "return_after": "1"}, "--return-after='1': give a number of seconds"),
+        ({"nnodes": 2, "hosts": ["a", "b"]}, "what ddp_course.two_hosts made"),
+        ({"hosts": 5}, "what ddp_course.two_hosts made"),
+        ({"nnodes": 2, "rdzv_backend": "static", "master_port": 99999}, "--master-port: 99999 is no port"),
+        ({"nnodes": 2, "rdzv_endpoint": "localhost:99999"}, "--rdzv-endpoint: 99999 is no port"),
+        ({"nnodes": 2, "rdzv_conf": "x"}, "'x' is no KEY=VALUE"),
+        ({"nnodes": 2, "rdzv_conf": "rank=7"}, "the rendezvous numbers the nodes itself"),
+        ({"nnodes": 2, "master_addr": ""}, "--master-addr is empty"),
+        ({"slurm": None}, "give True, or the name of a partition"),
+        ({"max_restarts": True}, "give 0 or more"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(given: dict, message: str) -> None:

@@ -109,8 +109,8 @@ NODE_MISSING = Found(
     "rendezvous_node_missing",
     "No rank starts before the agents of all nodes have met. One was not started, died before, or looked for another "
     "endpoint.",
-    "Start every node, with the same --nnodes and the same --rdzv-endpoint (or --master-addr and --master-port). With "
-    "static rendezvous each needs its own --node-rank.",
+    "Start every node, with the same --nnodes, --rdzv-id and --rdzv-endpoint (or --master-addr and --master-port). "
+    "With static rendezvous each needs its own --node-rank.",
     "lesson 4, section 3",
 )
 
@@ -119,6 +119,14 @@ STOPPED = Found(
     "stopped",
     "The process was stopped by a signal (SIGSTOP, or Ctrl-Z in its terminal), so nothing in it ran.",
     "Let it go on (`kill -CONT`, or `fg`), or find what stopped it: a debugger, a job scheduler.",
+    "lesson 4, section 6",
+)
+ELSEWHERE = Found(
+    "elsewhere",
+    "A collective ends when every rank of the process group has called it. Who is missing was at that line: busy or "
+    "stuck there, or on a way through the program that leaves the call out.",
+    "See what the line waits for. If it would have ended, follow the program from there: an `if` on the rank, a loop "
+    "with another number of rounds or an early return leaves a call out on one rank alone.",
     "lesson 4, section 6",
 )
 ALL_CAME = Found(

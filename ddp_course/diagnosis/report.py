@@ -80,6 +80,17 @@ def _at(run: Run, place: Frame | None) -> dict[str, Any]:
 def _time_is_up(run: Run, found: list[End]) -> Diagnosis:
     limit = f"the time limit of {run.timeout:g} s"
     more = f"If it only needs longer, give it more: --timeout {2 * run.timeout:g}."
+    if run.stopped_agents:
+        return _agent_stopped(run, found, limit)
+    if not found and (known := causes.by_text(_agent_logs(run))):
+        return Diagnosis(
+            known.kind,
+            explanation=known.why,
+            fix=known.fix,
+            section=known.section,
+            headline=f"no rank had started when {limit} was up",
+            logs=LOGS,
+        )
     if not found and run.nodes.most > 1:
         return Diagnosis(
             causes.NODE_MISSING.kind,
@@ -110,6 +121,19 @@ def _time_is_up(run: Run, found: list[End]) -> Diagnosis:
         section=_HANGS,
         headline=f"not finished after {limit}: {'; '.join(phrases(stuck, run, place))}",
         **_at(run, place),
+    )
+
+
+def _agent_stopped(run: Run, found: list[End], limit: str) -> Diagnosis:
+    whose = f"the agent of node {run.stopped_agents[0]}" if run.nodes.several else "the agent"
+    return Diagnosis(
+        causes.STOPPED.kind,
+        victims=[end.rank for end in found if end.status != "done"],
+        explanation=causes.STOPPED.why,
+        fix=causes.STOPPED.fix,
+        section=causes.STOPPED.section,
+        headline=f"not finished after {limit}: {whose} was stopped (SIGSTOP)",
+        logs=LOGS,
     )
 
 
@@ -204,14 +228,14 @@ def _slurm_said(run: Run) -> str:
     return re.sub(r" AT \S+", "", said.strip("* "))
 
 
+def _agent_logs(run: Run) -> str:
+    return "\n".join(log.read_text(errors="replace") for log in sorted(run.folder.glob("**/agent.log")))
+
+
 def _agent_log(run: Run) -> str:
     """The exception that ended the agent, if one did."""
-    for log in sorted(run.folder.glob("**/agent.log")):
-        lines = log.read_text(errors="replace").strip().splitlines()
-        for line in reversed(lines):
-            if "Error" in line.partition(":")[0] and line[0] != " ":
-                return line
-    return ""
+    lines = [line for line in _agent_logs(run).splitlines() if "Error" in line.partition(":")[0] and line[0] != " "]
+    return lines[-1] if lines else ""
 
 
 def _warning(run: Run, found: list[End]) -> Diagnosis | None:

@@ -41,6 +41,8 @@ def diagnose(run: Run, ends: list[End], kind: str) -> Diagnosis | None:
         missing = _out_of_step(waiting)
         waiting = [one for one in waiting if one not in missing]
     found = _stopped(missing) or _same_call(missing, waiting) or causes.by_wait(_functions(waiting, missing))
+    if found.kind == causes.WAITING[-1].kind and _elsewhere(missing):
+        found = causes.ELSEWHERE
     return _block(run, kind, waiting, missing, found)
 
 
@@ -74,6 +76,10 @@ def _functions(waiting: list[View], missing: list[View]) -> list[str]:
     """What the wait was in: the missing ranks' send or recv, where it is that which keeps them away."""
     group = missing if all(one.waits_for_one for one in missing) else waiting or missing
     return [name for one in group for name in called(one.frames)]
+
+
+def _elsewhere(missing: list[View]) -> bool:
+    return all(one.state == "elsewhere" for one in missing)
 
 
 def _stopped(missing: list[View]) -> Found | None:

@@ -75,7 +75,8 @@ class _Server:
 
     def usable(self, warm: bool) -> bool:
         same = not warm or self.fingerprint == _fingerprint()
-        return self.owner == os.getpid() and same and self.process.poll() is None
+        stopped = processes.state(self.process.pid) in ("T", "t")
+        return self.owner == os.getpid() and same and self.process.poll() is None and not stopped
 
     def open_run(self) -> socket.socket:
         ours, theirs = socket.socketpair()
@@ -87,6 +88,8 @@ class _Server:
 
     def close(self) -> None:
         self.control.close()
+        if processes.state(self.process.pid) in ("T", "t"):
+            self.process.kill()  # stopped (SIGSTOP), it would not notice
 
     def last_words(self) -> str:
         self.log.seek(0)

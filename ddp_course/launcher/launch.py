@@ -68,9 +68,11 @@ def launch(
         master_addr,
         master_port,
         return_after,
-        tuple(hosts),
+        tuple(hosts) if isinstance(hosts, (list, tuple)) else (hosts,),  # type: ignore[arg-type]
     )
     options = Options(str(script), tuple(map(str, args)), nproc_per_node, max_restarts, timeout, backend, nodes)
+    if not isinstance(slurm, (bool, str)):
+        raise LaunchError(f"slurm={slurm!r}: give True, or the name of a partition.")
     if slurm is not False:
         options = options.under_slurm("" if slurm is True else slurm)
     run = start(options, view=notebook_view(show_transcript=False), warm=warm)
@@ -145,7 +147,7 @@ class _Launch:
         self._agents = agents
 
     def run(self) -> Run:
-        outcome, agents = "lost", {}
+        outcome, agents, stopped = "lost", {}, []
         try:
             self._agents.start([self._job(node) for node in self._options.nodes.here])
             outcome = self._watch()
@@ -155,11 +157,12 @@ class _Launch:
                     self._view.drop()
                 raise self._agents.ended_early()
             if outcome == "timeout":
+                stopped = self._live.stopped_agents()
                 self._ask()
         finally:
             self._stop(_GRACE if outcome == "interrupted" else 0.0)
             self._agents.close()
-        run = self._finish(outcome, agents)
+        run = self._finish(outcome, agents, stopped)
         if self._view:
             self._view.close(run)
         for rank in run.ranks:
@@ -231,7 +234,7 @@ class _Launch:
             pass
         processes.end_sessions(self._live.sessions, self._live.began_at)
 
-    def _finish(self, outcome: str, agents: dict[int, int | None]) -> Run:
+    def _finish(self, outcome: str, agents: dict[int, int | None], stopped: list[int]) -> Run:
         live = self._live
         ranks = [rank.record for rank in live.ranks]
         run = Run(
@@ -245,6 +248,7 @@ class _Launch:
             timeout=self._options.timeout,
             nodes=self._options.nodes,
             agents=agents,
+            stopped_agents=stopped,
         )
         ended = f"✓ {_finished(run, self._options.nodes.several)}" if run.ok else f"✗ {_ENDED[outcome]}"
         run.transcript = transcript.transcript(
@@ -277,13 +281,15 @@ def main(argv: list[str]) -> int:
     """`ddp-course run`: exit code 0 where every rank ended with 0, 1 where not, 2 for a wrong command line."""
     options_parser = parser("ddp-course run")
     options_parser.add_argument("script", metavar="SCRIPT", help="the training script")
-    options_parser.add_argument("args", nargs="...", metavar="ARGS", help="the script's own arguments")
+    rest = options_parser.add_argument("args", nargs="...", metavar="ARGS", help="the script's own arguments")
+    rest.required = False
     try:
         given = parse(options_parser, argv)
         options = Options.parsed(given, given.script, given.args)
         run = start(options, view=Terminal())
     except LaunchError as error:
-        print(f"ddp-course run: {error}", file=sys.stderr)
+        prefix = "" if str(error).startswith(options_parser.prog) else f"{options_parser.prog}: "
+        print(f"{prefix}{error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # who read the output has left, as in `ddp-course run … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ddp_course.launcher import agent
+from ddp_course.launcher import agent, processes
 from ddp_course.launcher.options import Options
 from ddp_course.launcher.run import Attempt, Rank
 
@@ -58,9 +58,11 @@ class Live:
         self._ranks = {rank: LiveRank(rank) for rank in options.ranks}
         self.sessions: set[int] = set()
         self.agents: dict[int, int | None] = {}  # node → exit code
+        self._agent_pids: dict[int, int] = {}
         self.began = time.monotonic()
         self.began_at = time.time()
         self.started: float | None = None  # when the agents were: a server may import torch before
+        self.waits = ""  # for what, in SLURM's queue
         self._lost: dict[int, float] = {}  # node → when its agent ended badly
 
     @property
@@ -98,6 +100,7 @@ class Live:
             self.started = self.started or time.monotonic()
         if kind == "agent":
             self.agents[node] = None
+            self._agent_pids[node] = event["pid"]
             self._lost.pop(node, None)
         elif kind == "rank":
             rank = self._ranks.setdefault(event["rank"], LiveRank(event["rank"]))
@@ -111,8 +114,9 @@ class Live:
             attempt.ended_ns = event["time_ns"]
             rank.state = "done" if event["code"] == 0 else "failed"
         elif kind == "queue":
+            self.waits = f"in the queue: {event['reason']}"
             for rank in self._ranks.values():
-                rank.last_line = f"in the queue: {event['reason']}"
+                rank.last_line = self.waits
         elif kind == "evidence":
             attempt = self._ranks[event["rank"]].record.attempts[-1]
             attempt.asked_ns, attempt.stopped = event["asked_ns"], event["stopped"]
@@ -126,6 +130,11 @@ class Live:
         for rank in self._ranks.values():
             if rank.state == "running" and rank.record.node == node:
                 rank.state = "failed"
+
+    def stopped_agents(self) -> list[int]:
+        """The nodes on this machine whose agent is stopped (SIGSTOP)."""
+        pids = self._agent_pids if self.options.slurm is None else {}
+        return [node for node, pid in pids.items() if processes.state(pid) in ("T", "t")]
 
     def returning(self) -> list[int]:
         """The nodes whose agent was killed so long ago that they come back now."""

@@ -9,6 +9,7 @@ from ddp_course.errors import LaunchError
 
 C10D_PORT, STATIC_PORT = 29400, 29500  # torchrun's
 BACKENDS = ("c10d", "static")
+MOST_NODES = 10_000
 HERE = "127.0.0.1"
 
 
@@ -58,6 +59,10 @@ class Nodes:
             raise LaunchError(f"--nnodes={self.nnodes}: give a number of nodes (2), or MIN:MAX (1:2).") from None
         if not 0 < found[0] <= found[1]:
             raise LaunchError(f"--nnodes={self.nnodes}: MIN is at least 1 and MAX at least MIN.")
+        if found[1] > MOST_NODES:
+            raise LaunchError(
+                f"--nnodes={self.nnodes}: more than {MOST_NODES:,} nodes are not started from a notebook."
+            )
         return found
 
     @property
@@ -72,7 +77,7 @@ class Nodes:
     @property
     def joins(self) -> bool:
         """Whether one agent is started here that meets others, started elsewhere."""
-        away = self.master_addr is not None and not is_loopback(self.master_addr)
+        away = bool(self.master_addr) and not is_loopback(str(self.master_addr))
         return self.node_rank is not None or self.rdzv_endpoint is not None or away
 
     @property
@@ -98,7 +103,8 @@ class Nodes:
         return self.rdzv_backend or ("static" if any(value is not None for value in said) else "c10d")
 
     def check(self) -> None:
-        """Raise LaunchError where the options do not fit together."""
+        """Raise LaunchError where an option is of the wrong kind, or the options do not fit together."""
+        self._check_kinds()
         _, most = self.limits
         if self.backend not in BACKENDS:
             raise LaunchError(f"--rdzv-backend={self.backend}: here it is {' or '.join(BACKENDS)}.")
@@ -118,6 +124,34 @@ class Nodes:
             raise LaunchError(
                 "--return-after: seconds after which a lost node is started again; it needs --nnodes=MIN:MAX."
             )
+
+    def _check_kinds(self) -> None:
+        for names, kinds, wanted in (
+            (("node_rank", "master_port"), (int,), "a whole number"),
+            (("rdzv_endpoint", "rdzv_id", "rdzv_conf", "master_addr"), (str,), "a text"),
+            (("return_after",), (int, float), "a number of seconds"),
+        ):
+            for name in names:
+                value = getattr(self, name)
+                if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
+                    raise LaunchError(f"--{name.replace('_', '-')}={value!r}: give {wanted}.")
+        if not all(isinstance(host, Host) for host in self.hosts):
+            raise LaunchError("hosts: give what ddp_course.two_hosts made.")
+        if self.master_addr == "":
+            raise LaunchError("--master-addr is empty: give the name or address of the machine of node 0.")
+        for option, port in (("--master-port", self.master_port), ("--rdzv-endpoint", self._endpoint_port())):
+            if port is not None and not 0 <= port <= 65535:
+                raise LaunchError(f"{option}: {port} is no port. They go from 0 to 65535.")
+        for part in filter(None, self.rdzv_conf.split(",")):
+            key, equals, setting = part.partition("=")
+            if not (key and equals and setting):
+                raise LaunchError(f"--rdzv-conf={self.rdzv_conf}: {part!r} is no KEY=VALUE.")
+            if key == "rank" and self.backend == "c10d":
+                raise LaunchError(f"--rdzv-conf={self.rdzv_conf}: with c10d the rendezvous numbers the nodes itself.")
+
+    def _endpoint_port(self) -> int | None:
+        _, colon, port = (self.rdzv_endpoint or "").rpartition(":")
+        return int(port) if colon and port.isdecimal() else None
 
     def endpoint(self, port_of_its_own: bool) -> str:
         """Where the agents meet. '' for nodes that are all here and may choose a port of their own."""

@@ -68,8 +68,11 @@ class Options:
             ) from None
         if ranks < 1:
             raise LaunchError(f"--nproc-per-node={given}: a run needs at least 1 rank. Give 1 or more.")
-        if self.slurm is None and ranks * len(self.nodes.here) > MOST_RANKS:
-            raise LaunchError(f"--nproc-per-node={given}: more than {MOST_RANKS:,} ranks do not start on one machine.")
+        if ranks * (1 if self.slurm is not None else len(self.nodes.here)) > MOST_RANKS:
+            nodes = f" on each of {len(self.nodes.here):,} nodes" if self.nodes.several else ""
+            raise LaunchError(
+                f"--nproc-per-node={given}{nodes}: more than {MOST_RANKS:,} ranks do not start on one machine."
+            )
         return ranks
 
     @property
@@ -119,10 +122,12 @@ class Options:
                 f"--backend=nccl with {ranks} ranks: NCCL needs one GPU for each rank and this machine has {have}. "
                 "Ask for fewer ranks, or leave --backend out: the ranks then use gloo on the CPU."
             )
-        if not isinstance(self.max_restarts, int) or self.max_restarts < 0:
+        if not isinstance(self.max_restarts, int) or isinstance(self.max_restarts, bool) or self.max_restarts < 0:
             raise LaunchError(f"--max-restarts={self.max_restarts}: give 0 or more.")
-        if not isinstance(self.timeout, (int, float)) or not self.timeout > 0:
+        if not isinstance(self.timeout, (int, float)) or isinstance(self.timeout, bool) or not self.timeout > 0:
             raise LaunchError(f"--timeout={self.timeout}: give a number of seconds above 0.")
+        if not self.script:
+            raise LaunchError("The script's name is empty. Give the script that is to run.")
         path = Path(self.script)
         if path.is_dir():
             raise LaunchError(f"{self.script} is a directory. Give the script in it that is to run.")

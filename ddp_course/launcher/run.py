@@ -177,6 +177,7 @@ class Run:
     transcript: str = ""
     nodes: Nodes = field(default_factory=Nodes)
     agents: dict[int, int | None] = field(default_factory=dict)  # node → its agent's exit code; None: it still ran
+    stopped_agents: list[int] = field(default_factory=list)  # the nodes whose agent was stopped at the time limit
 
     @property
     def ok(self) -> bool:
