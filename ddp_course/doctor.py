@@ -153,6 +153,8 @@ def check_jupyterlab() -> Check:
 
 def check_folder(folder: Path = Path("."), enough: float = GIB) -> Check:
     folder = folder.resolve()
+    if (folder / ".ddp_course").exists() and not (folder / ".ddp_course").is_dir():
+        return Check("folder", "problem", f"{folder}: .ddp_course is a file", ADVICE["folder"])
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".ddp_course-"):
             free = shutil.disk_usage(folder).free

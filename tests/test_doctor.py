@@ -113,6 +113,8 @@ def test_a_folder_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
     assert doctor.check_folder(tmp_path, enough=2**62).advice == doctor.ADVICE["disk"]
     assert doctor.check_folder(tmp_path, enough=0).status == "ok"
     assert [file.name for file in tmp_path.iterdir()] == ["file"], "the check left something behind"
+    (tmp_path / ".ddp_course").write_text("")
+    assert doctor.check_folder(tmp_path, enough=0).status == "problem"
 
 
 def test_a_torch_that_does_not_import_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

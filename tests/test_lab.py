@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -118,6 +119,25 @@ def test_jupyterlab_keeps_its_token_and_listens_on_loopback_only(address: str) -
 
 
 # The page and the workspace
+
+
+def test_a_lesson_that_is_damaged_and_a_folder_that_is_a_file_leave_jupyterlab_to_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, content in (("01_a.ipynb", b"{"), ("02_b.ipynb", b"[1]"), ("03_c.ipynb", b"\xff")):
+        (tmp_path / name).write_bytes(content)
+    assert welcome.main([]) == 0
+    rows = (tmp_path / welcome.PAGE).read_text().splitlines()[4:7]
+    assert rows == [
+        f"| {name}: cannot be read as a notebook | – | – | – |"
+        for name in sorted(os.listdir())
+        if "_" in name and name.endswith("nb")
+    ]
+    shutil.rmtree(".ddp_course")
+    (tmp_path / ".ddp_course").write_text("")
+    assert welcome.main([]) == 0
+    assert "ddp-course welcome: no welcome page." in capsys.readouterr().err
 
 
 def test_the_welcome_follows_the_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,12 @@ import argparse
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ddp_course.errors import LaunchError
 from ddp_course.exercises.bookkeeping import Overview, progress
 from ddp_course.launcher.folders import course_folder
 
@@ -31,8 +33,11 @@ def page(lessons: Sequence[Path], overview: Overview) -> str:
 
 
 def _row(path: Path, overview: Overview) -> str:
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    except (OSError, ValueError, TypeError, KeyError):
+        return f"| {path.name}: cannot be read as a notebook | – | – | – |"
     heading = re.search("^# Lesson (.+)$", text, re.MULTILINE)
     minutes = sum(map(int, re.findall(r"^## .*\((\d+) min\)", text, re.MULTILINE)))
     _, items = overview.lessons.get(path.name[:2], ("", []))
@@ -62,12 +67,16 @@ def _file() -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Write the page and the workspace of the lessons in the current folder."""
+    """Write the page and the workspace of the lessons in the current folder. Where it cannot, JupyterLab opens all the
+    same: it says why and returns 0."""
     argparse.ArgumentParser("ddp-course welcome", description=__doc__.partition("\n")[0]).parse_args(argv)
     lessons = sorted(Path().glob("[0-9][0-9]_*.ipynb"))
-    if lessons:
-        Path(PAGE).write_text(page(lessons, progress()), encoding="utf-8")
-        folder = course_folder() / "jupyterlab"
-        folder.mkdir(exist_ok=True)
-        (folder / _file()).write_text(json.dumps(workspace(lessons[0].name)), encoding="utf-8")
+    try:
+        if lessons:
+            Path(PAGE).write_text(page(lessons, progress()), encoding="utf-8")
+            folder = course_folder() / "jupyterlab"
+            folder.mkdir(exist_ok=True)
+            (folder / _file()).write_text(json.dumps(workspace(lessons[0].name)), encoding="utf-8")
+    except (OSError, LaunchError) as error:
+        print(f"ddp-course welcome: no welcome page. {error}", file=sys.stderr)
     return 0
