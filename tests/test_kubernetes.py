@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -49,6 +50,26 @@ def test_the_manifest_is_a_train_job_as_published() -> None:
     }
 
 
+def expanded(word: str, env: dict[str, str]) -> str:
+    """A word of `args` as Kubernetes gives it to the container."""
+    return re.sub(r"\$\$|\$\((\w+)\)", lambda m: "$" if m[0] == "$$" else env.get(m[1], m[0]), word)
+
+
+def test_the_script_s_arguments_arrive_as_they_were_given() -> None:
+    given = [*map(chr, range(1, 0x300)), "\u2028", "\ufeff", "\ufffe", "\uffff", "😀", "\U0010ffff", "null", "123", ""]
+    given += ["$(HOME)", "$$(HOME)", "$", "$$$", "$HOME", "cost: $5", '"\\', "[a, b]", "# no comment", "a: b", "\r\n"]
+    text = trainjob(Job("train.py", tuple(given)), IMAGE)
+    assert re.search(r"\n    args: [ -~]+\n    numNodes", text)  # printable ASCII: every reader takes that alike
+    read = yaml.safe_load(text)["spec"]["trainer"]["args"]
+    assert [expanded(word, {"HOME": "wrong"}) for word in read] == ["train.py", *given]
+
+
+@pytest.mark.parametrize("name", ["null", "true", "no", "on", "off", "y"])
+def test_a_name_is_read_as_a_string(name: str) -> None:
+    assert yaml.safe_load(trainjob(Job("train.py", job_name=name), IMAGE))["metadata"]["name"] == name
+    assert f'name: "{name}"\n' in trainjob(Job("train.py", job_name=name), IMAGE)  # others read y and on as booleans
+
+
 def test_a_wrong_manifest_does_not_pass_for_one() -> None:
     """So the test above can fail."""
     manifest = yaml.safe_load(trainjob(Job("train.py", nodes=2), IMAGE))
@@ -69,7 +90,9 @@ def test_without_gpus_the_manifest_asks_for_none() -> None:
     assert "resourcesPerNode" not in manifest["spec"]["trainer"]
 
 
-@pytest.mark.parametrize(("script", "name"), [("Train_DDP v2.py", "train-ddp-v2"), ("_x.py", "x")])
+@pytest.mark.parametrize(
+    ("script", "name"), [("Train_DDP v2.py", "train-ddp-v2"), ("_x.py", "x"), (f"{'a' * 200}.py", "a" * 50)]
+)
 def test_the_job_has_a_name_that_kubernetes_takes(script: str, name: str) -> None:
     Path(script).write_text("")
     assert yaml.safe_load(trainjob(Job(script), IMAGE))["metadata"]["name"] == name
@@ -113,17 +136,30 @@ def test_the_command_runs_with_the_variables_that_kubeflow_sets() -> None:
     [
         (["train.py"], "the following arguments are required: --image"),
         (["train.py", "--image", "a b"], "--image 'a b': give the container image"),
+        (["train.py", "--image", "é"], "--image 'é': give the container image"),
         (["train.py", "--image", IMAGE, "--job-name", "My Job"], "--job-name 'My Job': give a letter"),
         (["train.py", "--image", IMAGE, "--nodes", "0"], "--nodes 0: not a number a job can ask for"),
         (["train.py", "--image", IMAGE, "--partition", "x"], "no option --partition."),
+        (
+            ["train.py", "--image", IMAGE, "--output", "F", "--", "\udcff"],
+            "The word '\\udcff' cannot stand in a job file",
+        ),
+        (["123.py", "--image", IMAGE], "A job is called after its script; of 123.py that leaves '123', but Kubernetes"),
+        (["é.py", "--image", IMAGE], "A job is called after its script; of é.py that leaves '', but Kubernetes wants"),
+        (
+            ["-weird.py", "--image", IMAGE],
+            "-weird.py: torchrun would take it for an option. Name the script ./-weird.py",
+        ),
     ],
 )
 def test_a_wrong_command_line_is_refused_in_one_line(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for script in ("123.py", "é.py", "-weird.py"):
+        Path(script).write_text("")
     assert cli.main(["kubernetes", *words]) == 2
     shown = capsys.readouterr()
-    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    assert (shown.out, shown.err.count("\n"), Path("F").exists()) == ("", 1, False)
     assert shown.err.startswith(f"ddp-course kubernetes: {said}")
 
 
@@ -134,5 +170,7 @@ def test_the_command_prints_the_manifest(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_name_that_is_no_name_is_refused() -> None:
     Path("7.py").write_text("")
-    with pytest.raises(LaunchError, match="--job-name '7'"):
+    with pytest.raises(LaunchError, match=r"of 7\.py that leaves '7', but .* Give the job such a name with --job-name"):
         trainjob(Job("7.py"), IMAGE)
+    with pytest.raises(LaunchError, match="--job-name '7': give a letter"):
+        trainjob(Job("7.py", job_name="7"), IMAGE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import operator
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -12,7 +13,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ddp_course.errors import LaunchError
-from ddp_course.launcher.options import Options, parse
+from ddp_course.launcher.options import MOST_RANKS, Options, parse
+
+MOST_NODES = 65536  # more than clusters have; SLURM takes some larger numbers for small ones
+NAME_LENGTH = 50  # of a job: with its number it names log files, for which 255 bytes are the limit
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,8 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The job's name: letters, digits, dots and hyphens; the script's name where none was given."""
-        return self.job_name or re.sub(r"[^\w.-]+", "-", Path(self.script).stem)
+        """The job's name: letters, digits, dots and hyphens; the script's name, shortened, where none was given."""
+        return self.job_name or re.sub(r"[^\w.-]+", "-", Path(self.script).stem)[:NAME_LENGTH]
 
     @property
     def title(self) -> str:
@@ -43,10 +47,18 @@ class Job:
 
     def check(self) -> None:
         """Raise LaunchError where the job could not work."""
-        _number("--nodes", self.nodes, 1)
-        _number("--nproc-per-node", self.nproc_per_node, 1)
+        _number("--nodes", self.nodes, 1, MOST_NODES)
+        _number("--nproc-per-node", self.nproc_per_node, 1, MOST_RANKS)
         if self.gpus_per_node is not None:
-            _number("--gpus-per-node", self.gpus_per_node, 0)
+            _number("--gpus-per-node", self.gpus_per_node, 0, MOST_RANKS)
+        if self.script.startswith("-"):
+            raise LaunchError(f"{self.script}: torchrun would take it for an option. Name the script ./{self.script}")
+        for word in (self.script, *self.args):
+            if re.search("[\0\ud800-\udfff]", word):
+                raise LaunchError(
+                    f"The word {word!a} cannot stand in a job file, which is UTF-8 text. Write it in other "
+                    "letters, or have the script read it from a file."
+                )
         Options(self.script, self.args, nproc_per_node=self.nproc_per_node).check()
 
 
@@ -54,13 +66,15 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def _number(option: str, given: Any, least: int) -> None:
+def _number(option: str, given: Any, least: int, most: int) -> None:
     try:
         number = operator.index(given)
     except TypeError:
         number = -1
     if number < least:
         raise LaunchError(f"{option} {given}: not a number a job can ask for. Give {least} or more, for example 2.")
+    if number > most:
+        raise LaunchError(f"{option} {given}: more than a job can ask for. Give {most:,} or less.")
 
 
 def matching(option: str, given: str, pattern: str, wanted: str) -> None:
@@ -108,7 +122,7 @@ def write(
     """Parse `argv` and put out the job file. Exit code 0, or 2 where the command line or the job is wrong."""
     end = argv.index("--") if "--" in argv else len(argv)
     words, args = argv[:end], tuple(argv[end + 1 :])
-    script = words.pop(0) if words and not words[0].startswith("-") else ""
+    script = words.pop(0) if words and (not words[0].startswith("-") or os.path.isfile(words[0])) else ""
     try:
         given = parse(options, words)  # also where there is no script: the line may ask for --help
         if not script:
@@ -126,10 +140,14 @@ def write(
 
 
 def _save(path: Path, text: str) -> None:
+    made = False
     try:
         with open(path, "x", encoding="utf-8") as file:  # never over a file that somebody has edited
+            made = True
             file.write(text)
     except FileExistsError:
         raise LaunchError(f"{path} exists, perhaps with changes of yours. Remove it, or give another name.") from None
     except OSError as error:
+        if made:
+            path.unlink()  # half a job file looks like a whole one
         raise LaunchError(f"Cannot write {path} ({error.strerror}). Give another name to --output.") from None

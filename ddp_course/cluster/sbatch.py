@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import shlex
 
-from ddp_course.cluster.job import Job, matching, parser, write
+from ddp_course.cluster.job import NAME_LENGTH, Job, matching, parser, write
+from ddp_course.errors import LaunchError
 
-_TIME = r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d(:\d\d)?)?"
+# No more digits: SLURM counts seconds up to 2**31, and begins again.
+_TIME = r"[0-9]{1,7}|[0-9]{1,5}:[0-9]{2}(:[0-9]{2})?|[0-9]{1,4}-[0-9]{1,4}(:[0-9]{2}(:[0-9]{2})?)?"
 
 _FILE = """\
 #!/bin/bash
@@ -51,7 +53,8 @@ srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --wait=30 --output=%x-%j-node%n.log 
 def sbatch_file(job: Job, time: str = "01:00:00", partition: str = "") -> str:
     """The text of the sbatch file. Raises LaunchError where the job could not work or an option is malformed."""
     job.check()
-    matching("--job-name", job.name, r"[\w.-]+", "letters, digits, dots, hyphens and underscores; log files carry it")
+    letters = f"letters, digits, dots, hyphens and underscores, {NAME_LENGTH} at most; log files carry it"
+    matching("--job-name", job.name, rf"[\w.-]{{1,{NAME_LENGTH}}}", letters)
     matching("--time", time, _TIME, "minutes (90), hours:minutes:seconds (01:30:00) or days-hours (2-12)")
     if partition:
         matching("--partition", partition, r"[\w.,-]+", "a partition's name; sinfo lists them")
@@ -59,9 +62,9 @@ def sbatch_file(job: Job, time: str = "01:00:00", partition: str = "") -> str:
         f"--job-name={job.name}": "",
         f"--nodes={job.nodes}": "",
         "--ntasks-per-node=1": "one torchrun agent a node, which starts the ranks",
-        f"--gpus-per-node={job.gpus}": "a GPU for each rank",
+        f"--gpus-per-node={job.gpus}": _gpus(job),
         f"--cpus-per-task={job.nproc_per_node}": "cores of a node; data loader workers need more",
-        f"--time={time}": "when it is up, the job is ended",
+        f"--time={time}": "when it is up, the job is ended" if time.strip("0:-") else "no limit but the partition's",
         "--signal=TERM@60": "a minute or two before: time to save a snapshot",
         f"--partition={partition}": "",
         "--output=%x-%j.log": "what this file says: job name, job number",
@@ -70,7 +73,7 @@ def sbatch_file(job: Job, time: str = "01:00:00", partition: str = "") -> str:
         del options["--gpus-per-node=0"]
     if not partition:
         del options["--partition="]
-    return _FILE.format(
+    text = _FILE.format(
         title=job.title,
         options="\n".join(
             f"#SBATCH {option:<24} # {why}" if why else f"#SBATCH {option}" for option, why in options.items()
@@ -78,6 +81,17 @@ def sbatch_file(job: Job, time: str = "01:00:00", partition: str = "") -> str:
         nproc=job.nproc_per_node,
         script=shlex.join([job.script, *job.args]),
     )
+    if "\r\n" in text:
+        raise LaunchError(
+            "sbatch takes no file with \\r\\n in it, which an argument of the script has. Have it read from a file."
+        )
+    return text
+
+
+def _gpus(job: Job) -> str:
+    if job.gpus == job.nproc_per_node:
+        return "a GPU for each rank"
+    return f"for {job.nproc_per_node} ranks" + "; NCCL needs one for each" * (job.gpus < job.nproc_per_node)
 
 
 def main(argv: list[str]) -> int:

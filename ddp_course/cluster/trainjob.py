@@ -29,6 +29,7 @@ spec:
     # Kubeflow gives torchrun its other options by variables: PET_NNODES, PET_NPROC_PER_NODE,
     # PET_NODE_RANK, PET_MASTER_ADDR and PET_MASTER_PORT.
     command: [torchrun]
+    # Kubernetes puts variables in for $(NAME), and makes one $ of $$.
     args: {args}
     numNodes: {nodes}
     numProcPerNode: {nproc}
@@ -44,19 +45,31 @@ _GPUS = """\
 def trainjob(job: Job, image: str) -> str:
     """The manifest, YAML. Raises LaunchError where the job could not work or a name is malformed."""
     job.check()
-    name = job.job_name or re.sub(r"[^a-z0-9]+", "-", job.name.lower()).strip("-")
-    matching("--job-name", name, _NAME, "a letter, then lower-case letters, digits and hyphens, 63 at most")
-    if not image.strip() or any(character.isspace() for character in image):
-        raise LaunchError(f"--image {image!r}: give the container image that holds the script and what it imports.")
+    name, wanted = job.job_name, "a letter, then lower-case letters, digits and hyphens, 63 at most"
+    if name:
+        matching("--job-name", name, _NAME, wanted)
+    else:
+        name = re.sub(r"[^a-z0-9]+", "-", job.name.lower()).strip("-")
+        if not re.fullmatch(_NAME, name):
+            raise LaunchError(
+                f"A job is called after its script; of {job.script} that leaves {name!r}, but Kubernetes wants "
+                f"{wanted}. Give the job such a name with --job-name."
+            )
+    matching("--image", image, "[!-~]+", "the container image that holds the script and what it imports")
     text = _FILE.format(
         title=job.title,
-        name=name,
-        image=json.dumps(image),  # what JSON writes is YAML too
-        args=json.dumps([job.script, *job.args], ensure_ascii=False),
+        name=_yaml(name),  # null, true and on would be no strings
+        image=_yaml(image),
+        args=f"[{', '.join(_yaml(word.replace('$', '$$')) for word in (job.script, *job.args))}]",
         nodes=job.nodes,
         nproc=job.nproc_per_node,
     )
     return text + _GPUS.format(gpus=job.gpus) * bool(job.gpus)
+
+
+def _yaml(text: str) -> str:
+    """A string in YAML, all of it printable ASCII. JSON's escapes are YAML's, but for what takes two of them."""
+    return '"' + "".join(json.dumps(c)[1:-1] if c <= "\uffff" else f"\\U{ord(c):08x}" for c in text) + '"'
 
 
 def main(argv: list[str]) -> int:
