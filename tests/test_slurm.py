@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import resource
+import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +25,11 @@ from ddp_course import LaunchError, cli, launch
 from ddp_course.cluster import srun
 from ddp_course.cluster.job import Job
 from ddp_course.cluster.sbatch import sbatch_file
-from ddp_course.launcher.nodes import Nodes
+from ddp_course.launcher.nodes import Host, Nodes
 from ddp_course.launcher.options import Options
 
 ROOT = Path(__file__).parent.parent
+RUN = [sys.executable, "-m", "ddp_course.cli", "run"]
 LESSONS, LESSON = ROOT / "lessons", ROOT / "solutions" / "04_launching_with_torchrun.md"
 
 ALL_REDUCE = """\
@@ -90,6 +94,34 @@ def of_this_test() -> list[psutil.Process]:
         if process.info["cwd"] == str(Path.cwd()) and process.pid != os.getpid():
             found.append(process)
     return found
+
+
+def soon(condition: Callable[[], bool], seconds: float = 30) -> bool:
+    """Whether the condition comes true within that time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def pending() -> str:
+    """The jobs that wait in the queue."""
+    return said("squeue", "--noheader", "--states=PENDING", "--format=%j")
+
+
+@contextmanager
+def all_nodes_busy() -> Iterator[None]:
+    """So that jobs wait in the queue."""
+    blocker = subprocess.Popen(["srun", "--nodes=2", "--exclusive", "sleep", "600"], stderr=subprocess.DEVNULL)
+    try:
+        assert soon(lambda: said("squeue", "--noheader", "--format=%T") == "RUNNING")
+        yield
+    finally:
+        blocker.terminate()
+        blocker.wait(30)
+        slurm_cluster.end_jobs()
 
 
 def nothing_is_left(kernel: Kernel | None = None, seconds: float = 15) -> bool:
@@ -189,6 +221,41 @@ def test_the_job_file_is_valid_bash_and_every_option_has_its_line() -> None:
     assert max(map(len, text.splitlines())) <= 92
 
 
+@pytest.mark.parametrize(
+    ("gpus", "time", "option", "why"),
+    [
+        (None, "1", "--gpus-per-node=4", "a GPU for each rank"),
+        (1, "1", "--gpus-per-node=1", "for 4 ranks; NCCL needs one for each"),
+        (8, "1", "--gpus-per-node=8", "for 4 ranks"),
+        (0, "0", "--time=0", "no limit but the partition's"),
+        (0, "0-00:00:00", "--time=0-00:00:00", "no limit but the partition's"),
+        (0, "0:10", "--time=0:10", "when it is up, the job is ended"),
+    ],
+)
+def test_what_the_file_says_of_an_option_is_so(gpus: int | None, time: str, option: str, why: str) -> None:
+    Path("train.py").write_text("")
+    text = sbatch_file(Job("train.py", nproc_per_node=4, gpus_per_node=gpus), time=time)
+    assert re.search(rf"^#SBATCH {option} +# {why}$", text, re.M), text
+
+
+def test_a_job_called_after_its_script_has_a_name_that_log_files_can_carry() -> None:
+    script = f"{'é' * 126}.py"  # 255 bytes, as long as a file's name can be
+    Path(script).write_text("")
+    assert f"#SBATCH --job-name={'é' * 50}\n" in sbatch_file(Job(script))
+
+
+def test_a_job_file_that_cannot_be_written_whole_is_not_left_behind(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("train.py").write_text("")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        assert cli.main(["slurm", "train.py", "--output", "job.sbatch"]) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "Cannot write job.sbatch (File too large)" in capsys.readouterr().err
+    assert not Path("job.sbatch").exists()
+
+
 def test_the_command_prints_the_file_or_writes_a_new_one(capsys: pytest.CaptureFixture[str]) -> None:
     Path("train.py").write_text("")
     words = ["slurm", "train.py", "--nodes", "2", "--nproc_per_node=4", "--time", "2-12", "--job-name", "night"]
@@ -218,15 +285,26 @@ def test_the_command_prints_the_file_or_writes_a_new_one(capsys: pytest.CaptureF
         (["train.py", "--partition", "a b"], "--partition 'a b': give a partition's name"),
         (["train.py", "--job-name", "a/b"], "--job-name 'a/b': give letters, digits"),
         (["train.py", "--output", "no/where"], "Cannot write no/where (No such file or directory)"),
+        (["train.py", "--output", "F", "--", "\udcff"], "The word '\\udcff' cannot stand in a job file"),
+        (["train.py", "--output", "F", "--", "a\r\nb"], "sbatch takes no file with \\r\\n in it"),
+        (["train.py", "--time", "٣"], "--time '٣': give minutes (90)"),
+        (["train.py", "--time", "99999999"], "--time '99999999': give minutes (90)"),  # SLURM would start again at 0
+        (["train.py", "--nodes", "9" * 23], f"--nodes {'9' * 23}: more than a job can ask for. Give 65,536 or less."),
+        (["train.py", "--nodes", "4294967297"], "--nodes 4294967297: more than"),  # sbatch takes it for 1
+        (["train.py", "--nproc-per-node", "9999"], "--nproc-per-node 9999: more than a job can ask for. Give 1,024"),
+        (["train.py", "--gpus-per-node", "9" * 23], f"--gpus-per-node {'9' * 23}: more than"),
+        (["train.py", "--job-name", "a" * 300], f"--job-name '{'a' * 300}': give letters, digits, dots"),
+        (["-weird.py"], "-weird.py: torchrun would take it for an option. Name the script ./-weird.py"),
     ],
 )
 def test_a_wrong_command_line_is_refused_in_one_line(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("train.py").write_text("")
+    for script in ("train.py", "-weird.py"):
+        Path(script).write_text("")
     assert cli.main(["slurm", *words]) == 2
     shown = capsys.readouterr()
-    assert shown.out == ""
+    assert (shown.out, Path("F").exists()) == ("", False)
     assert shown.err.startswith(f"ddp-course slurm: {said.format(here=Path.cwd())}")
     assert shown.err.count("\n") == 1 and shown.err.count("ddp-course slurm: ") == 1
 
@@ -259,6 +337,32 @@ def test_a_launch_runs_one_agent_a_node_and_brings_everything_back(slurm: Path) 
     )
     pasted = subprocess.run(["bash", "-c", line.removeprefix("$ ")], capture_output=True, text=True, timeout=90)
     assert sorted(pasted.stdout.splitlines()) == [f"rank {rank} of 4: 10.0" for rank in range(4)], pasted.stderr
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("backend", ["c10d", "static"])
+def test_the_line_shown_quotes_what_bash_would_change(nodes: int, backend: str) -> None:
+    strange = "x y;$(id)FIRST_NODE--node-rank=0"
+    shown = Options(
+        "my train.py", ("$HOME",), nodes=Nodes(nodes, rdzv_backend=backend, rdzv_id=strange, rdzv_conf="a=b;c")
+    )
+    *_, bash, option, line = shlex.split(shown.under_slurm("").command)
+    assert (bash, option) == ("bash", "-c")
+    line = line.replace("$(scontrol show hostnames | head -n 1)", "FIRST").replace("$SLURM_NODEID", "0")
+    assert not re.search(r"[$;]", re.sub(r"'[^']*'", "", line)), line
+    words = shlex.split(line)
+    assert words[-2:] == ["my train.py", "$HOME"]
+    assert f"--rdzv-id={strange}" in words and "--rdzv-conf=a=b;c" in words
+    assert ("--master-addr=FIRST" if backend == "static" else "--rdzv-endpoint=FIRST:29400") in words
+
+
+def test_the_line_shown_for_one_node_can_be_pasted_too_and_a_run_may_have_no_time_limit(slurm: Path) -> None:
+    Path("train.py").write_text("import os\nprint(os.environ['TORCHELASTIC_RUN_ID'])\n")
+    options = {"rdzv_backend": "c10d", "rdzv_id": "x y;$(id)"}
+    run = launch("train.py", slurm=True, timeout=float("inf"), backend="gloo", **options)
+    assert run.transcript.splitlines()[1] == "rank 0 │ x y;$(id)"
+    pasted = subprocess.run(["bash", "-c", run.command], capture_output=True, text=True, timeout=90)
+    assert pasted.stdout == "x y;$(id)\n", pasted.stderr
 
 
 def test_a_rank_that_raises_is_named_and_a_job_around_the_notebook_does_not_matter(
@@ -360,28 +464,62 @@ def test_a_job_ends_with_its_notebook(slurm: Path, tmp_path: Path) -> None:
 
 
 def test_an_interrupt_in_the_queue_cancels_the_job(slurm: Path, tmp_path: Path) -> None:
-    blocker = subprocess.Popen(["srun", "--nodes=2", "--exclusive", "sleep", "600"], stderr=subprocess.DEVNULL)
     kernel = Kernel(tmp_path)
-    try:
+    with all_nodes_busy():
         agents = srun.Agents(Options("train.py", nodes=Nodes(2)).under_slurm(""), tmp_path)
         while not (told := agents.events(0.1)):
             assert told is not None
         assert told == [{"event": "queue", "reason": "Resources"}]
         agents.close()
-        assert said("squeue", "--noheader", "--states=PENDING") == ""
+        assert not pending()
         cell = kernel.start(WAIT)
-        deadline = time.monotonic() + 30
-        while "PENDING" not in said("squeue", "--noheader", "--format=%T"):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        assert soon(lambda: bool(pending()))
         kernel.manager.interrupt_kernel()
         assert kernel.wait(cell).error == "LaunchInterrupted"
-        assert said("squeue", "--noheader", "--states=PENDING") == ""
+        assert not pending()
+        kernel.start(WAIT)  # and a kernel that dies takes its job along
+        assert soon(lambda: bool(pending()))
+        os.kill(kernel.pid, signal.SIGKILL)
+        assert soon(lambda: not pending(), 5)
+    kernel.close()
+    assert nothing_is_left()
+
+
+def test_a_job_in_the_queue_ends_with_its_command_which_says_that_it_waits(slurm: Path) -> None:
+    Path("train.py").write_text("")
+    command = [*RUN, "--slurm", "--nnodes", "2", "train.py"]
+    with all_nodes_busy():
+        owners = []
+        for number in range(2):
+            with open(f"shown-{number}", "wb") as shown:
+                owners.append(subprocess.Popen(command, stdout=shown))
+        shown = [Path(f"shown-{number}") for number in range(2)]
+        assert soon(lambda: all(re.match(r"in the queue: (Resources|Priority)\n", one.read_text()) for one in shown))
+        assert len(pending().splitlines()) == 2
+        for owner, number in zip(owners, (signal.SIGKILL, signal.SIGTERM), strict=True):
+            owner.send_signal(number)
+            owner.wait(30)
+        assert soon(lambda: not pending(), 5)
+    assert nothing_is_left()
+
+
+@pytest.mark.parametrize(
+    ("change", "back", "message"),
+    [
+        ("State=DOWN", "State=UP", "partition course is down: .* Give another --partition"),
+        ("MaxTime=1", "MaxTime=UNLIMITED", "in partition course a job may last 1:00, and this one asks for 4:00"),
+    ],
+)
+def test_a_job_that_would_wait_without_end_is_refused(change: str, back: str, message: str, slurm: Path) -> None:
+    Path("train.py").write_text("")
+    said("scontrol", "update", "PartitionName=course", change)
+    try:
+        refused = subprocess.run([*RUN, "--slurm", "train.py"], capture_output=True, text=True, timeout=60)
+        assert re.match(f"ddp-course run: SLURM cannot start the job: {message}", refused.stderr), refused.stderr
+        assert refused.returncode == 2
+        assert nothing_is_left()
     finally:
-        kernel.close()
-        blocker.terminate()
-        blocker.wait(30)
-        slurm_cluster.end_jobs()
+        said("scontrol", "update", "PartitionName=course", back)
 
 
 def test_slurm_s_own_words_are_shown_where_it_starts_nothing(slurm: Path) -> None:
@@ -402,12 +540,31 @@ def test_without_slurm_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch
         launch("train.py", nnodes=2, slurm=True)
 
 
+def test_where_slurm_is_installed_but_no_cluster_answers_the_error_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path("train.py").write_text("")
+    for program in ("srun", "sinfo"):
+        Path(program).write_text("#!/bin/sh\necho 'fatal: no configuration source' >&2\nexit 1\n")
+        Path(program).chmod(0o700)
+    monkeypatch.setenv("PATH", f"{Path.cwd()}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(LaunchError, match=r"SLURM is installed, but no cluster answers.*login node") as raised:
+        launch("train.py", slurm=True)
+    assert str(raised.value).endswith("It says:\nfatal: no configuration source")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"nnodes": "1:2"}, "give --nnodes one number"),
-        ({"nnodes": 2, "node_rank": 0}, "Leave --node-rank"),
-        ({"rdzv_endpoint": "x:1"}, "--rdzv-endpoint"),
+        ({"nnodes": 2, "node_rank": 0}, "Leave --node-rank out"),
+        ({"rdzv_endpoint": "x:1"}, "Leave --rdzv-endpoint out"),
+        ({"master_port": 29999}, "at a port that no other job has. Leave --master-port out"),
+        ({"master_addr": "127.0.0.1", "master_port": 1}, "Leave --master-addr and --master-port out"),
+        ({"nnodes": "1:2", "return_after": 1.0}, "Leave --return-after out"),
+        ({"nnodes": 2, "hosts": (Host("a", ()), Host("b", ()))}, "SLURM chooses the hosts"),
+        ({"nnodes": 999_999_999}, "--nnodes=999999999: more"),
+        ({"nproc_per_node": 4_294_967_297}, "more than 1,024 ranks do not start on one machine"),  # srun takes it for 1
         ({"nproc_per_node": "gpu"}, "--nproc-per-node=gpu with --slurm: a job asks for a number"),
     ],
 )

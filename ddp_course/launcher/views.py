@@ -201,8 +201,12 @@ class Terminal:
 
     def __init__(self) -> None:
         self._read: dict[tuple[int, int, str], int] = {}
+        self._waits = ""
 
     def update(self, live: Live) -> None:
+        if live.waits != self._waits:
+            self._waits = live.waits
+            print(self._waits, flush=True)
         self._print_new([rank.record for rank in live.ranks], live.folder.parent, complete=True)
 
     def close(self, run: Run) -> None:

@@ -70,10 +70,10 @@ class RankFiles:
         return self._base.with_suffix(f".{kind}")
 
 
-def die_with_parent() -> None:
-    """Have the system kill this process when its parent dies, even of SIGKILL (Linux; main threads only)."""
+def die_with_parent(by: int = signal.SIGKILL) -> None:
+    """Have the system send this process a signal when its parent dies, even of SIGKILL (Linux; main threads only)."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
 
 
 def close_files_but(*kept: int) -> None:
