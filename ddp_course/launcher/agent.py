@@ -117,6 +117,8 @@ def main(arguments: list[str], events_fd: int, warm: bool) -> int:
     except ChildFailedError as error:
         print(error, file=sys.stderr, flush=True)
         return 1
+    finally:
+        rendezvous.end_stores()
     return 0
 
 

@@ -32,6 +32,7 @@ from ddp_course.launcher.nodes import C10D_PORT, HERE, STATIC_PORT, is_loopback
 from ddp_course.launcher.options import RENDEZVOUS
 from ddp_course.launcher.worker import ATTEMPT_VARIABLE, FOLDER_VARIABLE
 
+_store_processes: list[int] = []
 agent_forks = False  # set by an agent that forks its ranks: no thread may run in it
 _LOOK_AGAIN = 0.05  # seconds; torchrun's second spares a store that thousands of nodes share
 
@@ -198,7 +199,8 @@ def _serve_in_child(listener: socket.socket, timeout: timedelta) -> None:
     thread holds the C library's lock for this waits for it forever when it looks up a name itself.
     """
     agent = os.getpid()
-    if os.fork():
+    if pid := os.fork():
+        _store_processes.append(pid)
         listener.close()
         return
     try:
@@ -209,6 +211,14 @@ def _serve_in_child(listener: socket.socket, timeout: timedelta) -> None:
             signal.pause()
     finally:
         os._exit(1)
+
+
+def end_stores() -> None:
+    """End the stores that run in processes of their own."""
+    while _store_processes:
+        pid = _store_processes.pop()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def _create(parameters: RendezvousParameters) -> RendezvousHandler:
