@@ -10,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+import bench
 import psutil
 import pytest
 
@@ -326,3 +327,11 @@ def test_output_of_every_kind_gets_exactly_one_label_a_line() -> None:
         "rank 0 │ ",
         "rank 0 │ unfinished",
     ]
+
+
+def test_the_rows_of_the_benchmark_are_measured() -> None:
+    """Each once, and only whether a value comes back: how large it is wants a quiet machine."""
+    script(bench.ALL_REDUCE, "all_reduce.py")
+    for entry in (bench.first_launch(1), bench.line_latency(), bench.import_time(), bench.controls_answer()):
+        assert 0 < entry["value"] < 60 and entry["limit"] > 0
+        assert entry["what"] in bench.line(entry)

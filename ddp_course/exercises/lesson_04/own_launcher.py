@@ -20,7 +20,7 @@ from ddp_course.exercises.compare import join, rank_list, show
 from ddp_course.exercises.lesson_04 import agents
 
 _NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-_PATIENCE = 1.5  # seconds that a rank may outlive one that has failed
+_PATIENCE = 1.0  # seconds that a rank may outlive one that has failed
 _ENOUGH = 6.0  # seconds after which whatever still runs is ended
 
 # What a rank does: tell who it is, wait until the others have too, then end as it was told.
