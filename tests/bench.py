@@ -139,7 +139,8 @@ def start_costs(name: str, script: str, rounds: int) -> list[dict[str, Any]]:
 
 def first_launch(rounds: int) -> dict[str, Any]:
     """A launch right after the package was loaded: the server is still importing torch."""
-    code = "from ddp_course import launch; from ddp_course.launcher import client; client.warm_up(); launch('all_reduce.py', nproc_per_node=2)"
+    imports = "from ddp_course import launch; from ddp_course.launcher import client"
+    code = f"{imports}; client.warm_up(); launch('all_reduce.py', nproc_per_node=2)"
     ours = [seconds(lambda: subprocess.run([sys.executable, "-c", code], check=True)) for _ in range(rounds)]
     theirs = [seconds(lambda: bare("all_reduce.py")) for _ in range(rounds)]
     return row("first launch after loading", statistics.median(ours), statistics.median(theirs), 1.1)
