@@ -7,6 +7,7 @@ from typing import Any
 
 from ddp_course.diagnosis import causes, collectives, failures, waiting
 from ddp_course.diagnosis.block import Diagnosis
+from ddp_course.diagnosis.causes import Found
 from ddp_course.diagnosis.code import Frame, shown, source
 from ddp_course.diagnosis.failures import LOGS
 from ddp_course.diagnosis.views import View, phrases
@@ -82,26 +83,18 @@ def _time_is_up(run: Run, found: list[End]) -> Diagnosis:
     more = f"If it only needs longer, give it more: --timeout {2 * run.timeout:g}."
     if run.stopped_agents:
         return _agent_stopped(run, found, limit)
-    if not found and (known := causes.by_text(_agent_logs(run))):
-        return Diagnosis(
-            known.kind,
-            explanation=known.why,
-            fix=known.fix,
-            section=known.section,
-            headline=f"no rank had started when {limit} was up",
-            logs=LOGS,
-        )
-    if not found and run.nodes.most > 1:
-        return Diagnosis(
-            causes.NODE_MISSING.kind,
-            explanation=causes.NODE_MISSING.why,
-            fix=causes.NODE_MISSING.fix,
-            section=causes.NODE_MISSING.section,
-            headline=f"no rank had started when {limit} was up: {_waiting(run)} for the others",
-            logs=LOGS,
-        )
     if not found:
-        return Diagnosis("timeout", fix=more, headline=f"no rank had started when {limit} was up", logs=LOGS)
+        known = causes.by_text(_agent_logs(run))
+        alone = known is None and run.nodes.most > 1
+        why = known or (causes.NODE_MISSING if alone else Found("timeout", "", more, ""))
+        return Diagnosis(
+            why.kind,
+            explanation=why.why,
+            fix=why.fix,
+            section=why.section or None,
+            headline=f"no rank had started when {limit} was up" + f": {_waiting(run)} for the others" * alone,
+            logs=LOGS,
+        )
     records = collectives.load_all((end.rank, end.attempt) for end in found)
     seen = waiting.views(found, records)
     patience = min(30.0, max(0.5, 0.2 * run.timeout))
