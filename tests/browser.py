@@ -246,10 +246,10 @@ class Notebook:
                 assert time.monotonic() < deadline, "the file is no notebook"
                 time.sleep(0.05)
 
-    def wait_saved(self, text: str, seconds: float = 20) -> None:
-        """Until JupyterLab has saved the notebook with this in it, by itself."""
+    def wait_saved(self, index: int, text: str, seconds: float = 20) -> None:
+        """Until the file has this among the cell's outputs: it may have been saved just before, too."""
         deadline = time.monotonic() + seconds
-        while text not in self.path.read_text(encoding="utf-8"):
+        while text not in str(self.stored()[index].get("outputs")):
             assert time.monotonic() < deadline, f"not saved with {text!r} in it"
             self.page.wait_for_timeout(50)
 
