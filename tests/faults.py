@@ -409,7 +409,7 @@ def main() -> None:
     slow = "--slow" in sys.argv
     only = [word for word in sys.argv[1:] if not word.startswith("-")]
     bad = total = 0
-    print(f"{'fault':<36} ranks start  kernel back  left ports  diagnosis")
+    print(f"{'fault':<40} ranks start  kernel back  left ports  diagnosis")
     for fault in [f for f in FAULTS if not only or f.name in only]:
         for warm in (True, False) if "--warm" not in sys.argv else (True,):
             for _ in range(20 if slow and warm and fault in TIMING_SENSITIVE else 1):
@@ -424,7 +424,7 @@ def main() -> None:
                 back = "ended" if fault.kernel_ends else f"{seen.back:.2f} s"
                 who = f"{seen.kind} {seen.culprits}" if seen.kind else "interrupted" if fault.interrupted else "–"
                 print(
-                    f"{fault.name:<36} {fault.ranks:>5} {'warm' if warm else 'cold':<6} {back:>10}  {seen.left:>4} "
+                    f"{fault.name:<40} {fault.ranks:>5} {'warm' if warm else 'cold':<6} {back:>10}  {seen.left:>4} "
                     f"{seen.ports:>5}  {who}" + ("  " + "; ".join(seen.problems) if seen.problems else ""),
                     flush=True,
                 )
