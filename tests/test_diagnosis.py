@@ -161,6 +161,11 @@ MESSAGES = [
         "`consolidate_state_dict(to=0)` on all ranks beforehand if you meant to save the global state.",
         "unconsolidated_state",
     ),
+    # a file torch.py beside the script
+    (
+        "ModuleNotFoundError: No module named 'torch.distributed'; 'torch' is not a package",
+        "module_hidden",
+    ),
     ("MemoryError: ", "out_of_memory"),
     ("OSError: [Errno 28] No space left on device: 'model.pt'", "disk_full"),
 ]
@@ -269,6 +274,82 @@ def test_a_collective_more_on_one_rank_that_meets_ddps(rank: int) -> None:
     assert "nothing wrong" not in str(of_two)
 
 
+@pytest.mark.parametrize("what", ["elements", "dtype", "model"])
+@pytest.mark.parametrize("odd", ALL)
+def test_whom_gloo_ends_is_not_the_culprit_for_that(what: str, odd: int) -> None:
+    """Three ranks, of which one has another tensor. gloo aborts the one that got it, which leaves no record."""
+    found = diagnosis("other_sizes", what, str(odd), timeout=5)
+    # A model's first sizes travel in DDP(): the rank that sends them may be a line further when gloo aborts the others.
+    assert found.cause == "other_shapes" or (what == "model" and found.cause == "diverging_collectives"), found
+    assert found.kind in ("mismatched_collectives", "hang")
+    assert odd in found.culprits and odd not in found.victims
+    assert found.culprits == [odd] or "nothing wrong" not in str(found)
+
+
+@pytest.mark.parametrize("call", ["broadcast", "reduce"])
+def test_ranks_that_do_not_agree_on_the_root(call: str) -> None:
+    found = diagnosis("other_roots", call, timeout=4)
+    assert (found.kind, found.cause, found.culprits) == ("hang", "other_roots", ALL)
+    assert found.line == marked("other_roots", f"dist.{call}") and "src= (or dst=)" in found.fix
+
+
+@pytest.mark.parametrize("how", ["world_size", "rank", "address"])
+def test_ranks_that_never_leave_init_process_group(how: str) -> None:
+    found = diagnosis("all_in_init", how, timeout=6)
+    assert found.cause == "all_in_init", found
+    assert "MASTER_ADDR" in found.fix and "init_process_group" in found.headline
+    assert "only needs longer" not in str(found)
+
+
+def test_a_receiver_whose_tensor_is_too_small() -> None:
+    found = diagnosis("receives_too_much")
+    assert (found.kind, found.cause, found.culprits) == ("mismatched_collectives", "received_another_size", [1])
+    assert found.line == marked("receives_too_much", "dist.recv") and "different ways" not in str(found)
+
+
+def test_an_exit_in_an_except_is_told_with_the_exception() -> None:
+    found = diagnosis("caught_and_exited")
+    assert (found.kind, found.culprits, found.victims) == ("exit_code", [1], [0, 2])
+    raised = marked("caught_and_exited", "raise OSError")
+    assert f"ended with exit code 1 after OSError: cannot read shard 7 (line {raised})" in found.headline
+    assert "caught this exception" in found.explanation and "no exception was raised" not in str(found)
+
+
+def test_a_data_loader_worker_s_error_is_told_with_its_own_line() -> None:
+    found = diagnosis("worker_raises", ranks=2)
+    assert found.headline == "both ranks: IndexError: list index out of range (in DataLoader worker 0)"
+    line = marked("worker_raises", "// 13")
+    assert f"raised in the worker at worker_raises.py, line {line}: return" in str(found)
+
+
+def test_a_recursion_shows_its_line() -> None:
+    found = diagnosis("recursion", ranks=1)
+    assert f"recursion.py, line {marked('recursion', 'deeper(n + 1)')}:  return deeper(n + 1) + 1" in str(found)
+    assert "more lines of yours" in str(found)
+
+
+@pytest.mark.parametrize("how", ["raise", "signal"])
+def test_a_rank_that_interrupts_itself_did_it(how: str) -> None:
+    found = diagnosis("interrupts_itself", how)
+    assert (found.kind, found.culprits, found.victims) == ("exception", [1], [0, 2])
+    assert "KeyboardInterrupt" in found.headline
+    assert found.line == marked("interrupts_itself", {"raise": "raise Key", "signal": "os.kill"}[how])
+
+
+@pytest.mark.parametrize(("how", "cause"), [("ddp", "uneven_batches"), ("loops", "other_kinds")])
+def test_calls_of_other_lines_are_no_matter_of_shapes(how: str, cause: str) -> None:
+    found = diagnosis("other_lines", how, timeout=5)
+    assert (found.cause, found.culprits) == (cause, [2]), found
+    assert "pad it" not in found.fix
+    assert f"at line {marked('other_lines', 'torch.ones(1))')}" in found.headline
+
+
+def test_a_rank_that_goes_on_after_its_script_is_told_as_such() -> None:
+    found = diagnosis("stays_after_its_end", timeout=3)
+    assert (found.kind, found.culprits, found.line) == ("timeout", [1], None)
+    assert "rank 1 is in none of your lines" in found.headline and "at that line" not in found.fix
+
+
 def test_other_shapes_that_fail_are_named_as_such() -> None:
     found = diagnosis("shapes_differ")
     assert (found.kind, found.cause, found.culprits) == ("mismatched_collectives", "other_shapes", [1])
@@ -324,6 +405,8 @@ def test_groups_are_compared_with_themselves_only() -> None:
 def test_what_may_differ_between_ranks_is_not_compared() -> None:
     assert mismatch([call(1, "broadcast", ((6,),))], [call(1, "broadcast", ((2, 3),))]) is None
     assert mismatch([call(1, "alltoall_base", ((6,),))], [call(1, "alltoall_base", ((4,),))]) is None
+    other = [call(1, "alltoall_base", ((6,),), dtype="int32")]
+    assert mismatch([call(1, "alltoall_base", ((6,),))], other) == [0, 1]
     assert mismatch([call(1, dtype="float64")], [call(1)]) == [0, 1]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ def test_a_question_has_one_right_option_and_explains_all(question: Question) ->
     assert len(set(texts)) == len(texts)
     for option in question.options:
         assert len(option.why) >= 15, f"{option.text!r} is not explained"
+    shown = [question.text, *texts, *(option.why for option in question.options)]
+    prose = [" ".join(text.split("`")[::2]) for text in shown]
+    assert not [text for text in prose if re.search(r"\*\w[^*]*\w\*|__\w", text)], "only `code` is marked up"
 
 
 @pytest.mark.parametrize("number", QUIZZES)

@@ -71,8 +71,8 @@ WAITING = (
     ),
     Cause(
         "uneven_batches",
-        "DDP reduces the gradients of every backward pass over all ranks. Here one rank made more passes than "
-        "another: it has more batches, or the other stopped earlier.",
+        "DDP reduces the gradients of every backward pass over all ranks. Here one rank reduced more often than "
+        "another: it has more batches, or the other stopped earlier, left out a backward() or made it under no_sync().",
         "Give every rank the same number of batches (DistributedSampler, drop_last=True), or train inside "
         "`with torch.distributed.algorithms.Join([model]):`. Stop early on all ranks at once.",
         "lesson 2, section 6",
@@ -134,6 +134,29 @@ ALL_CAME = Found(
     "Every rank is in the same call and it does not end, so the order of the calls is not the fault.",
     "Look below the program: the network between the ranks, its interface and firewall, the GPUs.",
     "lesson 4, section 6",
+)
+OTHER_ROOTS = Found(
+    "other_roots",
+    "Every rank is in the same call and it does not end. With a broadcast, reduce, gather or scatter that happens "
+    "where the ranks do not agree on the root: each waits for another one.",
+    "Give the same src= (or dst=) on every rank. If all give the same, look below the program: the network between the "
+    "ranks, its interface and firewall, the GPUs.",
+    "lesson 1, section 3",
+)
+ALL_IN_INIT = Found(
+    "all_in_init",
+    "Every rank of the run is in init_process_group() and waits: for more ranks than there are, for a number that two "
+    "of them share, or at an address where nobody listens.",
+    "torchrun tells each rank its RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT: do not set them in the script, and "
+    "leave rank= and world_size= out. If you do neither, look at the network between the ranks.",
+    "lesson 4, section 1",
+)
+RECEIVED_ANOTHER_SIZE = Found(
+    "received_another_size",
+    "What the other rank sent has another size than the tensor that was to take it; gloo compares the bytes, and ends "
+    "the process that receives.",
+    "Receive into a tensor of the sender's shape and dtype; where the sizes vary, send the size first.",
+    "lesson 1, section 5",
 )
 OTHER_SHAPES = Found(
     "other_shapes",
@@ -261,7 +284,7 @@ def by_wait(names: Sequence[str]) -> Found:
 def by_calls(names: Sequence[Sequence[str]]) -> Found | None:
     """The same for ranks that met in calls which do not match, with the functions each of them was in: known only
     where some ranks were in a function that all of them have to call."""
-    for cause in WAITING[:2]:
+    for cause in WAITING[:3]:
         inside = [any(re.search(cause.waits_in, name) for name in own) for own in names]
         if any(inside) and not all(inside):
             return by_wait([name for own in names for name in own if re.search(cause.waits_in, name)])

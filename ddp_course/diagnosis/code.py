@@ -94,11 +94,11 @@ def trace(frames: Sequence[Frame], cwd: Path, most: int = 4) -> tuple[str, ...]:
     if not own:
         return ()
     frames = frames[: len(frames) - frames[::-1].index(own[-1])]  # without what started the script
-    skipped = own[most - 1 : -1] if len(own) > most else []
+    skipped = set(map(id, own[most - 1 : -1] if len(own) > most else []))  # a recursion has equal frames
     for frame in reversed(frames):
         if frame.is_library:
             hidden.append(frame)
-        elif frame not in skipped:
+        elif id(frame) not in skipped:
             lines += _hidden(hidden)
             hidden = []
             text = source(frame.file, frame.line)

@@ -6,7 +6,7 @@ gloo leaves out, and torch in this process. Here each rank adds the members (`dd
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -66,9 +66,13 @@ class Call:
         """Whether the two can be one collective. Not compared: what may differ between ranks by right."""
         if self.op != other.op:
             return False
-        if not self.sizes or not other.sizes or "to_all" in self.op or "alltoall" in self.op:
+        if not self.sizes or not other.sizes:
             return True
-        if self.dtype != other.dtype or self.elements != other.elements:
+        if self.dtype != other.dtype:
+            return False
+        if "to_all" in self.op or "alltoall" in self.op:
+            return True
+        if self.elements != other.elements:
             return False
         same_depth = [len(a) for a in self.sizes] == [len(b) for b in other.sizes]
         return not same_depth or self.sizes == other.sizes
@@ -174,19 +178,20 @@ def _in_group(having: dict[int, list[dict[int, Call]]], ended: bool) -> Mismatch
         start = max(min(seqs, default=1) for seqs in calls.values())
         ends = [max(seqs, default=0) for seqs in calls.values()]
         for seq in range(start, (max(ends) if ended else min(ends)) + 1):
-            camps = _camps({rank: seqs.get(seq) for rank, seqs in calls.items()})
-            if len(camps) > 1:
-                return Mismatch(camps)
+            found = camps({rank: seqs.get(seq) for rank, seqs in calls.items()})
+            if len(found) > 1:
+                return Mismatch(found)
     return None
 
 
-def _camps(calls: dict[int, Call | None]) -> list[tuple[list[int], Call | None]]:
-    camps: list[tuple[list[int], Call | None]] = []
+def camps(calls: Mapping[int, Call | None]) -> list[tuple[list[int], Call | None]]:
+    """The ranks whose calls can be one collective, together with one of these calls; the largest camp first."""
+    found: list[tuple[list[int], Call | None]] = []
     for rank, call in calls.items():
-        for ranks, other in camps:
+        for ranks, other in found:
             if call is other or (call and other and call.agrees(other)):
                 ranks.append(rank)
                 break
         else:
-            camps.append(([rank], call))
-    return sorted(camps, key=lambda camp: -len(camp[0]))
+            found.append(([rank], call))
+    return sorted(found, key=lambda camp: -len(camp[0]))

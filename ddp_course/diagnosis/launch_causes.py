@@ -30,6 +30,14 @@ ROWS = (
         r"^\S+: error: (the following arguments are required|unrecognized arguments|argument .*(invalid|expected))",
     ),
     (
+        "module_hidden",
+        "A file of yours, {module}.py, lies where Python looks first. `import {module}` finds it, and not the package "
+        "of that name.",
+        "Rename the file.",
+        "lesson 4, section 1",
+        r"^ModuleNotFoundError: No module named '(?P<module>\w+)\.[^']+'; '(?P=module)' is not a package",
+    ),
+    (
         "module_not_found",
         "The Python that runs the ranks, which is the notebook's own, has no module {module}: it is not installed, is "
         "installed for another Python, or the name is misspelt.",

@@ -99,7 +99,8 @@ def _time_is_up(run: Run, found: list[End]) -> Diagnosis:
     seen = waiting.views(found, records)
     patience = min(30.0, max(0.5, 0.2 * run.timeout))
     busy = _idle_seconds(found, records) < patience
-    if (not busy or _waited_seconds(seen, found) > patience) and (said := waiting.diagnose(run, found, "hang")):
+    met = all(one.state == "waits" and one.op == waiting.INIT for one in seen)  # its own warnings are no work
+    if (met or not busy or _waited_seconds(seen, found) > patience) and (said := waiting.diagnose(run, found, "hang")):
         return said
     stuck = [one for one in seen if one.state != "ended"]
     place = next((one.place for one in stuck if one.place), None)
@@ -110,7 +111,7 @@ def _time_is_up(run: Run, found: list[End]) -> Diagnosis:
         explanation="The program was still at work: it printed, reported or communicated to the end."
         if busy
         else quiet,
-        fix=more if busy else f"Look for a loop or a wait without end at that line. {more}",
+        fix=more if busy else f"Look for a loop or a wait without end {'at that line' if place else 'there'}. {more}",
         section=_HANGS,
         headline=f"not finished after {limit}: {'; '.join(phrases(stuck, run, place))}",
         **_at(run, place),

@@ -102,6 +102,8 @@ def _phrase(one: View, run: Run, main: Frame | None, missed: bool, past: bool) -
         return f"{waits} in {one.what}{where}", f"{wait} in {one.what}{where}"
     if one.state == "unknown":
         return "did not say where it was", "did not say where they were"
+    if not where:
+        where = " in none of your lines: before the script, or after it, in a thread or a function of atexit"
     inside = f", in {one.what}" if one.state == "waits" else ""
     if missed:
         return f"never came: it {is_}{where}{inside}", f"never came: they {are}{where}{inside}"

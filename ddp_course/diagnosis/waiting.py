@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from ddp_course.diagnosis import causes, collectives
@@ -13,6 +14,8 @@ from ddp_course.diagnosis.views import View, phrases, view
 from ddp_course.diagnosis.who import End, names
 from ddp_course.launcher.run import Run
 
+INIT = "init_process_group"
+_ROOTED = re.compile(r"(broadcast|reduce|gather|scatter)(_object)?(_list)?$")
 _TITLES = {
     "hang": "hang",
     "collective_timeout": "a collective timed out",
@@ -49,7 +52,7 @@ def diagnose(run: Run, ends: list[End], kind: str) -> Diagnosis | None:
 def disagreement(mismatch: Mismatch) -> Found:
     """Why it matters that calls differ, and what to do."""
     calls = [call for _, call in mismatch.camps]
-    if all(calls) and len({call.op for call in calls if call}) == 1:
+    if all(calls) and len({(call.op, call.file, call.line) for call in calls if call}) == 1:
         return causes.OTHER_SHAPES
     return replace(causes.by_wait([]), kind="other_kinds")
 
@@ -88,7 +91,11 @@ def _stopped(missing: list[View]) -> Found | None:
 
 def _same_call(missing: list[View], waiting: list[View]) -> Found | None:
     same = not waiting and len({one.what for one in missing}) == 1 and not missing[0].waits_for_one
-    return causes.ALL_CAME if same and len(missing) > 1 else None
+    if not same or len(missing) == 1:
+        return None
+    if missing[0].op == INIT:
+        return causes.ALL_IN_INIT
+    return causes.OTHER_ROOTS if any(map(_ROOTED.match, called(missing[0].frames))) else causes.ALL_CAME
 
 
 def _disagreed(run: Run, seen: list[View], mismatch: Mismatch, kind: str) -> Diagnosis:
@@ -120,17 +127,52 @@ def said(mismatch: Mismatch) -> str:
 
 
 def met_another(run: Run, ends: list[End]) -> Diagnosis | None:
-    """gloo ended a rank because what came was of another call than the rank's own: the fault lies with the ranks that
-    are at another line than most. None where all are at the same."""
-    seen = views(ends, collectives.load_all((end.rank, end.attempt) for end in ends))
+    """gloo ended a rank because what came was of another size: it was the data of another call, or another rank's
+    tensor is larger or smaller. Whom gloo ends says nothing of whose fault it is: that lies with the ranks that are at
+    another line than most, or whose tensors differ from most. None where it is the ended rank's own."""
+    records = collectives.load_all((end.rank, end.attempt) for end in ends)
+    seen = views(ends, records)
+    if receivers := [one for end, one in zip(ends, seen, strict=True) if end.status == "failed" and _receives(one)]:
+        others = [one for one in seen if one not in receivers]
+        return _block(run, "mismatched_collectives", others, receivers, causes.RECEIVED_ANOTHER_SIZE)
     lines: dict[Frame | None, list[View]] = {}
     for one in seen:
         lines.setdefault(one.place and one.place._replace(name=""), []).append(one)
     camps = sorted(lines.values(), key=len, reverse=True)
     if len(camps) == 1:
-        return None
+        return _other_sizes(run, seen)
     most = camps.pop(0) if len(camps[0]) > len(camps[1]) else []
     return _block(run, "mismatched_collectives", most, [one for camp in camps for one in camp], causes.by_wait([]))
+
+
+def _receives(one: View) -> bool:
+    return one.op in ("recv", "irecv", "batch_isend_irecv")
+
+
+def _other_sizes(run: Run, seen: list[View]) -> Diagnosis | None:
+    """All ranks are at one line. Those that gloo has ended left no record: what they called is not known."""
+    calls = {one.rank: one.call for one in seen}
+    known = {rank: call for rank, call in calls.items() if call}
+    camps = collectives.camps(known)
+    sizes = [len(ranks) for ranks, _ in camps]
+    if sizes and sizes[0] > 1 and len(camps) == 1:
+        return None  # the others agree
+    clear = len(sizes) > 1 and sizes[0] > sizes[1]
+    guilty = [rank for ranks, _ in camps[1:] for rank in ranks] if clear else list(calls)
+    found = causes.OTHER_SHAPES
+    block = _block(
+        run,
+        "mismatched_collectives",
+        [one for one in seen if one.rank not in guilty],
+        [one for one in seen if one.rank in guilty],
+        found,
+    )
+    if len(camps) < 2:
+        return block
+    calls_made = said(Mismatch(camps))
+    if silent := [rank for rank, call in calls.items() if not call]:
+        calls_made += f"; {names(silent)} left no record"
+    return replace(block, headline=f"{_TITLES[block.kind]}: {calls_made}")
 
 
 def _at(one: View, call: Call) -> View:

@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from ddp_course.diagnosis import causes
-from ddp_course.diagnosis.code import Frame, error_frames, learners, main_thread
+from ddp_course.diagnosis.code import Frame, error_frames, learners, main_thread, source
+from ddp_course.launcher.recorder import is_library
 from ddp_course.launcher.run import Attempt, Run
 
 _AGENT_PATIENCE = 2.5  # seconds; the agent sends SIGKILL 3 s after SIGTERM
@@ -18,6 +19,9 @@ _TAIL = 1 << 16
 _TORCHS_OWN = {"RuntimeError", "DistError", "DistBackendError", "DistNetworkError", "DistStoreError"}
 
 _ORIGIN = "raised from "
+_HANDLING = "raised while handling "
+_IN_WORKER = re.compile(r"Caught (\w+) in DataLoader worker process (\d+)\.\s+Original Traceback")
+_WORKERS_FRAME = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+), in ', re.M)
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x1f\x7f-\x9f]")
 
 _UNSTABLE = (
@@ -72,8 +76,24 @@ class End:
 
     @property
     def related(self) -> list[str]:
-        """What else its traceback tells: notes, what the exception was raised from, what a group holds."""
-        return [str(said) for said in (self.error or {}).get("related", [])]
+        """What else its traceback tells: notes, what the exception was raised from, what a group holds, and where in
+        the learner's code a DataLoader worker raised it."""
+        error = self.error or {}
+        inside = []
+        if _IN_WORKER.match(message := str(error.get("message", ""))):
+            frames = [(found["file"], int(found["line"])) for found in _WORKERS_FRAME.finditer(message)]
+            file, line = next((frame for frame in reversed(frames) if not is_library(frame[0])), ("", 0))
+            inside = [f"raised in the worker at {os.path.basename(file)}, line {line}:  {source(file, line)}"] * bool(
+                line
+            )
+        return [*inside, *(str(said) for said in error.get("related", []))]
+
+    @property
+    def caught(self) -> str:
+        """The exception in whose `except` it ended itself; '' where there was none."""
+        if self.error is None or self.raised:
+            return ""
+        return next((said.removeprefix(_HANDLING) for said in self.related if said.startswith(_HANDLING)), "")
 
     @property
     def when(self) -> int:
@@ -100,9 +120,10 @@ class End:
             return self._of_exception()
         if self.code in (-15, -2):
             return "ended"
-        if self.code == -6 and causes.TIMED_OUT.search(self.stderr):
+        why = self.stderr if self.code == -6 else self.caught
+        if causes.TIMED_OUT.search(why):
             return "timed out"
-        if self.code == -6 and causes.LOST_CONNECTION.search(self.stderr):
+        if causes.LOST_CONNECTION.search(why):
             return "lost"
         return "failed"
 
@@ -136,6 +157,8 @@ def ends(run: Run) -> list[End]:
             end.__dict__["status"] = "ended"
     if run.outcome == "failed" and all(end.status in ("ended", "done", "alive") for end in found):
         _first_of_the_ended(found)
+    elif run.outcome == "failed" and not any(end.status == "failed" for end in found):
+        _interrupted_itself(found)
     return found
 
 
@@ -144,6 +167,14 @@ def _first_of_the_ended(found: list[End]) -> None:
     ended = [end for end in found if end.status == "ended"]
     for end in ended:
         if end.code != -15 or end.when == min(other.when for other in ended):
+            end.__dict__["status"] = "failed"
+
+
+def _interrupted_itself(found: list[End]) -> None:
+    """Nobody interrupted the run, and a rank ended with KeyboardInterrupt before the others lost their connection."""
+    first = min((end.when for end in found if end.when), default=0)
+    for end in found:
+        if end.error and end.error["type"] == "KeyboardInterrupt" and end.when == first:
             end.__dict__["status"] = "failed"
 
 
@@ -165,7 +196,11 @@ def on_nodes(run: Run, ranks: Sequence[int]) -> str:
 
 def clean(message: str, most: int = 240) -> str:
     """An error message in one line, without what changes from run to run (addresses, ports, process ids)."""
-    text = _CONTROL.sub("", re.sub(r"\s+", " ", message[:20_000])).strip()
+    message = message[:20_000]
+    if found := _IN_WORKER.match(message):  # with the worker's whole traceback in it
+        last = message.strip().splitlines()[-1].removeprefix(f"{found[1]}: ")
+        message = f"{last} (in DataLoader worker {found[2]})"
+    text = _CONTROL.sub("", re.sub(r"\s+", " ", message)).strip()
     text = text.encode(errors="backslashreplace").decode()  # half a surrogate pair can be shown nowhere
     for pattern, replacement in _UNSTABLE:
         text = pattern.sub(replacement, text)

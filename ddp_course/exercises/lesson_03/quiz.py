@@ -87,7 +87,7 @@ QUIZ = [
     ),
     Question(
         "A model of 12 blocks, each `fully_shard`ed with reshard_after_forward=True. How many all-gathers and "
-        "reduce-scatters do the *blocks* make in one forward and backward?",
+        "reduce-scatters do the blocks alone make in one forward and backward?",
         (
             Option("12 and 12", "After forward the weights were let go: backward has to gather them again."),
             Option("24 and 12", "Two gathers for each block, and its gradient is scattered once."),
