@@ -18,14 +18,16 @@ from ddp_course import LaunchError, launch
 from ddp_course.launcher import client
 from ddp_course.launcher.folders import KEEP
 
+# A line in one piece: print() writes two under `python -u`, as torchrun starts it, and its ranks share a pipe.
 ALL_REDUCE = """\
+import sys
 import torch
 import torch.distributed as dist
 
 dist.init_process_group()
 total = torch.tensor([float(dist.get_rank() + 1)])
 dist.all_reduce(total)
-print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()}")
+sys.stdout.write(f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()}\\n")
 dist.destroy_process_group()
 """
 
