@@ -99,13 +99,13 @@ def _story(end: End, ends: list[End]) -> _Story:
     headline = f"ended with exit code {end.code}"
     if found := causes.by_text("\n".join(end.stderr.splitlines()[-_LAST_WORDS:])):
         return _Story(headline, found)
-    last = end.stderr.strip().splitlines()[-1:]
-    if end.error and not end.error["message"].isdigit() and last:
-        headline += f": {clean(last[0])}"
     if end.caught:
         why = "The program caught this exception, and ended itself with this code."
         found = causes.by_text(end.caught) or Found("exit_code", why, "", "lesson 4, section 5")
-        return _Story(f"{headline.partition(':')[0]} after {clean(end.caught)}", found)
+        return _Story(f"{headline} after {clean(end.caught)}", found)
+    last = end.stderr.strip().splitlines()[-1:]
+    if end.error and not end.error["message"].isdigit() and last:
+        headline += f": {clean(last[0])}"
     why = "The program ended itself with this code (sys.exit or os._exit); no exception was raised."
     return _Story(headline, Found("exit_code", why, "", "lesson 4, section 5"))
 

@@ -102,7 +102,7 @@ def _phrase(one: View, run: Run, main: Frame | None, missed: bool, past: bool) -
         return f"{waits} in {one.what}{where}", f"{wait} in {one.what}{where}"
     if one.state == "unknown":
         return "did not say where it was", "did not say where they were"
-    if not where:
+    if not where and one.state == "elsewhere":
         where = " in none of your lines: before the script, or after it, in a thread or a function of atexit"
     inside = f", in {one.what}" if one.state == "waits" else ""
     if missed:
